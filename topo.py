@@ -266,7 +266,7 @@ def build_nodes(topo, shape, nodes):
 
     def gateway(start, end):
         """Return the next hop from a node to another, or to that node's own hosts."""
-        one, two = graph_topologies.way(shape, nodes, start, end)[0]
+        one, two = graph_topologies.shortest_path(shape, nodes, start, end)[0]
         number = links.index((one, two)) if (one, two) in links else links.index((two, one))
         return f"10.0.{2 * number}.2" if (one, two) in links else f"10.0.{2 * number + 1}.1"
 
@@ -275,7 +275,7 @@ def build_nodes(topo, shape, nodes):
         flows = []
         for start in everyone:
             for end in everyone:
-                steps = graph_topologies.way(shape, nodes, start, end)
+                steps = graph_topologies.shortest_path(shape, nodes, start, end)
                 if (one, two) in steps:
                     flows.append(f"s{start}>r{end}")
                 if (two, one) in steps:
@@ -298,7 +298,10 @@ def build_nodes(topo, shape, nodes):
         first, second, wire = f"10.0.{2 * number}", f"10.0.{2 * number + 1}", f"w{number + 1}"
         routes = []
         for node in everyone:
-            ways = [graph_topologies.way(shape, nodes, start, node)[:1] for start in (one, two)]
+            ways = [
+                graph_topologies.shortest_path(shape, nodes, start, node)[:1]
+                for start in (one, two)
+            ]
             for step, via in (((one, two), f"{second}.2"), ((two, one), f"{first}.1")):
                 if [step] in ways:
                     routes += [(f"10.{side}.{node}.0/24", via) for side in (1, 2)]

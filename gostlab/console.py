@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console as RichConsole
 from rich.segment import Segment
 
-from gostlab.terminal_escape import beneath
+from gostlab.terminal_escape import underlying_stream
 from gostlab.text_safety import escape_controls
 
 
@@ -16,7 +16,7 @@ class Console(RichConsole):
     """Represent a console on a stream, by default on standard error."""
 
     def __init__(self, file: Any = None, **options: Any) -> None:
-        super().__init__(file=beneath(file or sys.stderr), **options)
+        super().__init__(file=underlying_stream(file or sys.stderr), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):

@@ -31,7 +31,7 @@ class SandboxOnly(BadInput):
     """Report input that only the sandbox supports, and not this machine's own kernel."""
 
 
-def bounded(
+def require_bounds(
     what: str, value: Number, least: Any, most: Any, show: Callable[[Any], str] = str
 ) -> Number:
     """Return a value within bounds; `what` names it in the message. Raises BadInput."""

@@ -17,7 +17,7 @@ PLAIN_LINE_S = 30.0  # interval between progress lines if none can be overwritte
 CHECKOUTS_COMMAND = "./lab"
 
 
-class Visible:
+class EscapingStream:
     """Represent a stream that escapes control characters.
 
     `command` replaces ./lab, the command of a checkout, in the text.
@@ -39,9 +39,9 @@ class Visible:
         return getattr(self.beneath, name)
 
 
-def beneath(stream: Any) -> Any:
+def underlying_stream(stream: Any) -> Any:
     """Return the underlying stream, for code that moves the cursor on purpose."""
-    return stream.beneath if isinstance(stream, Visible) else stream
+    return stream.beneath if isinstance(stream, EscapingStream) else stream
 
 
 class StatusLine:
@@ -65,7 +65,7 @@ class StatusLine:
 
     def clear(self) -> None:
         if self.is_terminal:
-            print("\r\033[K", end="", file=beneath(self.out), flush=True)
+            print("\r\033[K", end="", file=underlying_stream(self.out), flush=True)
 
 
 class StepOutput(StatusLine):

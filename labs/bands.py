@@ -26,11 +26,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
-from gostlab.classroom.answers import Sealed  # noqa: E402
-from gostlab.classroom.assignment import Assignment, assigned  # noqa: E402
+from gostlab.classroom.answers import SealedPredictions  # noqa: E402
 from gostlab.classroom.expressions import Value, format_value  # noqa: E402
 from gostlab.classroom.grading import collect_values, find_runs  # noqa: E402
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab  # noqa: E402
+from gostlab.classroom.student_assignment import Assignment, assignment_in_course  # noqa: E402
 from gostlab.scheduler.progress import progress_on_stderr  # noqa: E402
 from tools.answer_sharing import (  # noqa: E402
     ANSWERERS,
@@ -79,7 +79,7 @@ def measure(
         title = f"{lab.name} {assignment.student} {seed}"
         with progress_on_stderr(title, quiet=False) as progress:
             machines.execute(experiment, progress=progress).wait()
-    sealed = Sealed(predictions, datetime.fromtimestamp(0, UTC))
+    sealed = SealedPredictions(predictions, datetime.fromtimestamp(0, UTC))
     runs = find_runs(assignment, sealed, machines.results)
     names, lacking = collect_values(assignment, runs)
     if not matrices:
@@ -97,10 +97,10 @@ def keep(folder: Path, lab: CourseLab, kind: str, rows: Sequence[Row]) -> None:
     labs = []
     for name in sorted(table):
         kinds = (
-            f"  {json.dumps(kind)}: [\n   "
+            f"  {json.dumps(value_type)}: [\n   "
             + ",\n   ".join(json.dumps(row) for row in rows)
             + "\n  ]"
-            for kind, rows in sorted(table[name].items())
+            for value_type, rows in sorted(table[name].items())
         )
         labs.append(f" {json.dumps(name)}: {{\n" + ",\n".join(kinds) + "\n }")
     (folder / TABLE).write_text("{\n" + ",\n".join(labs) + "\n}\n", encoding="utf-8")
@@ -116,7 +116,7 @@ def rounded(value: Value) -> Value:
 
 def classmates(lab: CourseLab) -> list[Mapping[str, Value]]:
     """Return the drawn values of students who guess with their own right answers."""
-    return [assigned(lab, student(number), COURSE).values for number in range(MATES)]
+    return [assignment_in_course(lab, student(number), COURSE).values for number in range(MATES)]
 
 
 def answerers_table(folder: Path) -> Iterator[str]:
@@ -174,7 +174,7 @@ def measure_lab(lab: CourseLab, arguments: argparse.Namespace) -> None:
     with api.Lab(arguments.results / lab.name, jobs=arguments.jobs) as machines:
         if arguments.seeds:
             sets = dict(pair.partition("=")[::2] for pair in arguments.set)
-            first = assigned(lab, student(0), COURSE)
+            first = assignment_in_course(lab, student(0), COURSE)
             rows = [
                 measure(first, machines, str(seed), arguments.matrix, sets)
                 for seed in range(1, arguments.seeds + 1)
@@ -184,7 +184,7 @@ def measure_lab(lab: CourseLab, arguments: argparse.Namespace) -> None:
         measured = {row.get("student"): row for row in rows_of(out, lab)}
         for number in range(arguments.students):
             if number not in measured:
-                row = measure(assigned(lab, student(number), COURSE), machines)
+                row = measure(assignment_in_course(lab, student(number), COURSE), machines)
                 measured[number] = {"student": number, **row}
                 keep(out, lab, "students", [measured[at] for at in sorted(measured)])
 

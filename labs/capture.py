@@ -26,7 +26,7 @@ PAPER, INK, PROMPT = "#ffffff", "#222222", "#0b6fa4"
 INKS = {"red": "#c0392b", "green": "#2e8b57", "brown": "#c98a00", "cyan": "#0b6fa4"}
 
 
-def shown(args: list[str], at_s: float | None) -> pyte.Screen:
+def screen_of(args: list[str], at_s: float | None) -> pyte.Screen:
     """Return the terminal's screen at an instant of a command, or at its end."""
     size = {"COLUMNS": str(COLUMNS), "LINES": str(LINES)}
     os.environ.update(size, TERM="xterm" if at_s is not None else "dumb")
@@ -69,7 +69,7 @@ def main() -> int:
         parser.error("the command is missing: write it after --")
     middle = sys.argv.index("--")
     arguments, args = parser.parse_args(sys.argv[1:middle]), sys.argv[middle + 1 :]
-    picture = draw(" ".join(args), shown(args, arguments.at))
+    picture = draw(" ".join(args), screen_of(args, arguments.at))
     picture.quantize(32).save(arguments.out, optimize=True)
     return 0
 

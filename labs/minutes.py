@@ -86,7 +86,9 @@ def machine_s(lab: CourseLab) -> float:
     plan = (lab.folder / PLAN).read_text(encoding="utf-8")
     row = re.search(r"^\| CPU time, s \|.* ([0-9.]+) \|$", plan, re.MULTILINE)
     if row is None:
-        raise SystemExit(f"{lab.folder / PLAN}: no CPU time: labs/times.py {lab.word} --write")
+        raise SystemExit(
+            f"{lab.folder / PLAN}: no CPU time: labs/times.py {lab.command_word} --write"
+        )
     return float(row[1])
 
 

@@ -28,9 +28,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab.classroom.answers import SEALED, read_sealed, sheet_of  # noqa: E402
-from gostlab.classroom.assignment import Assignment  # noqa: E402
 from gostlab.classroom.grading import RESULTS, collect_values, find_runs, grade  # noqa: E402
 from gostlab.classroom.lab import ANSWERS, CourseLab, Point, list_labs, load_lab  # noqa: E402
+from gostlab.classroom.student_assignment import Assignment  # noqa: E402
 from gostlab.classroom.workspace import open_coursework  # noqa: E402
 from tools.answer_sharing import right_answers  # noqa: E402
 

@@ -104,7 +104,7 @@ def refused(typed: Typed) -> Refused:
 @pytest.fixture
 def no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a machine needs is asked of none: a test makes its runs' workers up."""
-    for needed in ("sandbox.require_programs", "sandbox.require_kernels", "api.run.starter"):
+    for needed in ("sandbox.require_programs", "sandbox.require_kernels", "api.run.run_starter"):
         monkeypatch.setattr(f"gostlab.{needed}", lambda *_: None)
 
 

@@ -238,8 +238,8 @@ class Lab:
         self.scratch = scratch
         self.parts = find_parts()
         self.kernel = require_kernel(self.parts)
-        self.handed = sandbox.hand_over(self.parts)
-        self.keep = sandbox.kept_visible(self.parts)
+        self.handed = sandbox.build_parts_json(self.parts)
+        self.keep = sandbox.visible_paths(self.parts)
         self.cpu = sandbox.usable_cpus()[0]
         self._count = 0
 

@@ -21,7 +21,7 @@ from typing import NoReturn
 import pytest
 
 from gostlab.install.locate import built_version
-from gostlab.install.rootfs import Root, find_root
+from gostlab.install.rootfs import GuestRoot, find_root
 
 ALLOWED_SKIPS = "GOSTLAB_ALLOWED_SKIPS"
 WRITE_SKIPPED = "GOSTLAB_WRITE_SKIPPED"
@@ -67,7 +67,7 @@ def require_kernel(name: str) -> None:
         pytest.skip(f"kernel {name} is not built: ./lab kernel add {name}")
 
 
-def require_root_tree() -> Root:
+def require_root_tree() -> GuestRoot:
     """Return the root file system that guests boot on, or skip the test."""
     return find_root() or pytest.skip("no root file system for guests: ./lab setup --only root")
 

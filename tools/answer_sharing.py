@@ -13,7 +13,7 @@ from statistics import fmean
 
 from gostlab.classroom.answers import Answers
 from gostlab.classroom.expressions import FormulaError, Value, evaluate
-from gostlab.classroom.grading import number_of, score
+from gostlab.classroom.grading import evaluate_number, score
 from gostlab.classroom.lab import SECTIONS, CourseLab, PageClaim, Point
 
 Row = dict[str, Value]  # drawn and measured values by name
@@ -147,8 +147,8 @@ def claimed_values(claim: PageClaim, row: Mapping[str, Value]) -> tuple[float, b
 
     Raises FormulaError.
     """
-    got = number_of(claim.got, row)
-    is_met = (claim.least is None or got >= number_of(claim.least, row)) and (
-        claim.most is None or got <= number_of(claim.most, row)
+    got = evaluate_number(claim.got, row)
+    is_met = (claim.least is None or got >= evaluate_number(claim.least, row)) and (
+        claim.most is None or got <= evaluate_number(claim.most, row)
     )
     return got, is_met

@@ -156,7 +156,9 @@ def result_pages(results: Path, out: Path) -> dict[str, list[Path]]:
 
     Raises BadInput, OSError.
     """
-    cells = {name: len(set(cells_of(results / name))) for name in api.reported(results, ())}
+    cells = {
+        name: len(set(cells_of(results / name))) for name in api.select_experiments(results, ())
+    }
     names = sorted(cells, key=lambda name: cells[name])
     pages: dict[str, list[Path]] = {"report": [], "run": []}
     for name in dict.fromkeys((names[0], names[-1])):

@@ -24,7 +24,12 @@ from gostlab.analysis.load.published import Study, to_study
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.stats.cells import to_matrices
-from gostlab.analysis.stats.published_targets import AGREES, DISAGREES, Target, target_rows
+from gostlab.analysis.stats.published_targets import (
+    AGREES,
+    DISAGREES,
+    TargetComparison,
+    target_rows,
+)
 from gostlab.install import locate
 from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.scheduler import progress, queue
@@ -133,9 +138,9 @@ def measure_error_rates(
 ) -> list[str]:
     """Run and judge the quick forms of all labs; return the lines of two tables in Markdown."""
     experiment = api.Experiment.from_file("validation", quick=True, machine="sandbox")
-    correct = experiment.described({run.cell: forms for run in experiment.runs})
+    correct = experiment.expand_runs({run.cell: forms for run in experiment.runs})
     runs = [*correct, *faulty_runs(correct, faulty_forms)]
-    start = api.starter("sandbox", locate.find_parts())
+    start = api.run_starter("sandbox", locate.find_parts())
     folder.mkdir(parents=True, exist_ok=True)
     with (
         progress.progress_on_stderr("validation", quiet=False) as progress_line,
@@ -146,7 +151,7 @@ def measure_error_rates(
     study = to_study("validation", experiment.file)
     names = {run.name for run in runs}
 
-    def forms_in(name: str) -> dict[int, list[Target]]:
+    def forms_in(name: str) -> dict[int, list[TargetComparison]]:
         loaded = load_results(folder, name).runs
         return judge_forms(study, [run for run in loaded if run.folder.name in names])
 
@@ -164,7 +169,7 @@ def measure_error_rates(
     ]
 
 
-def judge_forms(study: Study, runs: Iterable[RunFolder]) -> dict[int, list[Target]]:
+def judge_forms(study: Study, runs: Iterable[RunFolder]) -> dict[int, list[TargetComparison]]:
     """Return the judged targets of each quick form in some runs, by repetition."""
     by_repetition: dict[int, list[RunFolder]] = {}
     for run in runs:
@@ -176,7 +181,7 @@ def judge_forms(study: Study, runs: Iterable[RunFolder]) -> dict[int, list[Targe
     return {repetition: rows for repetition, rows in judged.items() if rows}
 
 
-def label(target: Target) -> str:
+def label(target: TargetComparison) -> str:
     """Return a short label of a target."""
     return target.matrix + (f" ({target.cell})" if target.cell != target.matrix else "")
 
@@ -188,9 +193,11 @@ def calibrate_band(calibrating: Sequence[float]) -> tuple[float, float]:
     return middle - away, middle + away
 
 
-def calibration_rows(forms: Mapping[int, Sequence[Target]], calibrating: int) -> list[str]:
+def calibration_rows(
+    forms: Mapping[int, Sequence[TargetComparison]], calibrating: int
+) -> list[str]:
     """Return a row per target with the band that the first `calibrating` forms give it."""
-    by_target: dict[str, list[Target]] = {}
+    by_target: dict[str, list[TargetComparison]] = {}
     for repetition, targets in forms.items():
         for target in targets if repetition <= calibrating else ():
             by_target.setdefault(label(target), []).append(target)
@@ -207,7 +214,7 @@ def calibration_rows(forms: Mapping[int, Sequence[Target]], calibrating: int) ->
     return rows
 
 
-def error_row(lab: str, summary: str, forms: Mapping[int, Sequence[Target]]) -> str:
+def error_row(lab: str, summary: str, forms: Mapping[int, Sequence[TargetComparison]]) -> str:
     """Return a lab's row: the share of forms in which a target disagreed (Clopper–Pearson)."""
     disagreeing = [
         {label(row) for row in rows if row.verdict == DISAGREES} for rows in forms.values()

@@ -110,7 +110,7 @@ def prepare(source: Path, tree: Path) -> None:
     shutil.copytree(source, tree, symlinks=True)
     shutil.copytree(ROOT / "kernel" / "src", tree, dirs_exist_ok=True)
     for patch in shipped_declaration().series:
-        if not kernels.applies(tree, patch):
+        if not kernels.patch_applies(tree, patch):
             raise SystemExit(f"{patch.label} does not apply to {source}")
     kernels.write_options(tree, (), ())
     run_make(tree, "KCONFIG_ALLCONFIG=.gostlab-options", "allnoconfig")

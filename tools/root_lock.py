@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gostlab.install import apt as archive
 from gostlab.install import locate
-from gostlab.install.build_env import Workbench
+from gostlab.install.build_env import InstallContext
 from gostlab.install.deb_extract import is_program, libraries_in, needed_libraries, unpack
 from gostlab.install.rootfs import LOCK, SUITE, excluded
 from gostlab.registry.folders import cache_folder
@@ -31,7 +31,7 @@ BACKPORTS = ("iproute2",)  # its tc sets netem's seed
 TOOLS = ("patchelf",)  # needed for the build, not part of the root
 
 
-def write_lock(bench: Workbench) -> None:
+def write_lock(bench: InstallContext) -> None:
     """Pin the mirror's current packages. Raises SetupError."""
     apt = archive.private_apt(bench.apt_folder, "the packages to pin")
     scratch = bench.cache / "build" / "lock"
@@ -67,7 +67,7 @@ def write_lock(bench: Workbench) -> None:
     LOCK.write_text(header + "".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
 
 
-def needed_packages(bench: Workbench, scratch: Path, files: Mapping[str, Path]) -> list[str]:
+def needed_packages(bench: InstallContext, scratch: Path, files: Mapping[str, Path]) -> list[str]:
     """Return the packages whose libraries programs, Python's modules or libraries need."""
     log = bench.log("root-lock")
     unpack((scratch / "root").rglob("*.deb"), scratch / "programs", log, excluded())
@@ -84,7 +84,7 @@ def needed_packages(bench: Workbench, scratch: Path, files: Mapping[str, Path]) 
 
 def main() -> None:
     """Write the lock."""
-    bench = Workbench(cache_folder(), 1, print, -1, step="root")
+    bench = InstallContext(cache_folder(), 1, print, -1, step="root")
     (bench.cache / "log").mkdir(parents=True, exist_ok=True)
     write_lock(bench)
 

@@ -22,7 +22,7 @@ from gostlab.install import apt as archive
 from gostlab.install import kernel_modules, locate
 from gostlab.install.build_env import SetupError, run_logged
 from gostlab.install.relay_build import go_environ
-from gostlab.install.rootfs import Root, find_root, moment_of, pack, read_lock
+from gostlab.install.rootfs import GuestRoot, find_root, pack_root, read_lock, snapshot_time
 from gostlab.registry import congestion_controls
 from gostlab.registry.folders import CODE, ROOT, cache_folder
 
@@ -80,7 +80,7 @@ def bring_kernel(brought: Path) -> Path:
     for name in (kernel.name, locate.HEADERS):
         shutil.copy2(kernel.with_name(name), target / name)
     for control in congestion_controls.shipped_controls().values():
-        file, compiler = kernel_modules.provide(control, kernel)
+        file, compiler = kernel_modules.provide_module(control, kernel)
         shutil.copytree(file.parent, target / "cc" / file.parent.name)
     shutil.copytree(kernel_modules.provide_capture(kernel).parent, target / "capture")
     write_json(
@@ -98,11 +98,11 @@ def bring_relay(brought: Path) -> Path:
     return brought / "relay" / relay.parent.name / relay.name
 
 
-def bring_root(root: Root, brought: Path) -> None:
+def bring_root(root: GuestRoot, brought: Path) -> None:
     """Copy the root, packed once."""
     packed = root.tree.with_name("root.tar.xz")
     if not packed.is_file():
-        pack(root, packed)
+        pack_root(root, packed)
     shutil.copy2(packed, brought / packed.name)
     write_json(brought / "root.json", root.record)
 
@@ -116,11 +116,11 @@ def asks_for_loader(program: Path) -> bool:
 # -- licences
 
 
-def bring_licences(root: Root, kernel: Path, brought: Path) -> None:
+def bring_licences(root: GuestRoot, kernel: Path, brought: Path) -> None:
     """Write a page on the licences and sources of all parts, and copy the licence texts."""
     target = brought / "licences"
     shutil.copytree(root.tree / "usr/share/common-licenses", target / "common")
-    (target / "linux.config").write_text(locate.output_of([kernel, "--showconfig"]), "utf-8")
+    (target / "linux.config").write_text(locate.read_output([kernel, "--showconfig"]), "utf-8")
     record = locate.kernel_record(kernel)
     rows = [
         f"| {source} | {', '.join(licences_of(root.tree, documents)) or 'see its copyright'} |"
@@ -139,7 +139,7 @@ def bring_licences(root: Root, kernel: Path, brought: Path) -> None:
 def source_of_libc() -> str:
     """Return the source package of the C library that this machine links statically."""
     form = "${source:Package} ${source:Version}"
-    output = locate.output_of(["dpkg-query", "--show", "--showformat", form, "libc6-dev"])
+    output = locate.read_output(["dpkg-query", "--show", "--showformat", form, "libc6-dev"])
     return output if re.fullmatch(r"\S+ \S+", output) else "unknown"
 
 
@@ -161,7 +161,7 @@ def make_sources(out: Path) -> str:
     wanted = list(dict.fromkeys([*root.record["sources"], source_of_libc()]))
     suites = list(dict.fromkeys(one.suite for one in read_lock()))
     apt = archive.PrivateApt(scratch / "apt", mirror)
-    for source_apt in (apt, archive.apt_at(apt, moment_of())):
+    for source_apt in (apt, archive.apt_at(apt, snapshot_time())):
         missing = [source.replace(" ", "=") for source in wanted if not has_source(target, source)]
         if source_apt is not None and missing:
             source_apt.download_sources(missing, suites, target)
@@ -226,7 +226,7 @@ def go_licences(target: Path) -> Iterator[str]:
         name = f"{module['Path']} {module['Version']}"
         copy_licence(Path(module["Dir"]), target / module["Path"])
         yield name
-    goroot = locate.output_of(["go", "env", "GOROOT"]).strip()
+    goroot = locate.read_output(["go", "env", "GOROOT"]).strip()
     copy_licence(Path(goroot), target / "go")
     yield "Go"
 

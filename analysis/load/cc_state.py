@@ -42,7 +42,7 @@ class CcStateHistory:
         return [
             name
             for name in self.table.columns
-            if name != "t_s" and unit_of(name)[0] == unit and not self.is_words(name)
+            if name != "t_s" and unit_and_factor(name)[0] == unit and not self.is_words(name)
         ]
 
     def series(self, name: str) -> TimeSeries:
@@ -52,7 +52,8 @@ class CcStateHistory:
 
         value = pd.to_numeric(self.table[name], errors="coerce").to_numpy(float)
         return TimeSeries(
-            self.table["t_s"].to_numpy(float), np.where(value < 0, np.nan, value) * unit_of(name)[1]
+            self.table["t_s"].to_numpy(float),
+            np.where(value < 0, np.nan, value) * unit_and_factor(name)[1],
         )
 
     def is_words(self, name: str) -> bool:
@@ -72,24 +73,24 @@ class CcStateHistory:
         return list(zip(map(float, begins), map(float, ends), labels.iloc[changes], strict=True))
 
 
-def unit_of(name: str) -> tuple[str, float]:
+def unit_and_factor(name: str) -> tuple[str, float]:
     """Return the unit of a variable and the factor that converts to it."""
     return next((entry for end, entry in UNITS.items() if name.endswith(end)), ("", 1.0))
 
 
-def without_unit(name: str) -> str:
+def strip_unit_suffix(name: str) -> str:
     """Strip the unit suffix: min_rtt for min_rtt_us."""
     end = next((end for end in UNITS if name.endswith(end)), "")
     return name.removesuffix(end)
 
 
 @lru_cache(maxsize=2)
-def states(run: RunFolder) -> tuple[CcStateHistory, ...]:
+def read_cc_states(run: RunFolder) -> tuple[CcStateHistory, ...]:
     """Return the state of each flow whose congestion control recorded it."""
     import pandas as pd
 
     rows: dict[str, list[dict[str, object]]] = {}
-    for row in rows_of(run):
+    for row in read_state_rows(run):
         rows.setdefault(str(row["flow"]), []).append(row)
     histories = []
     for flow in run.flows:
@@ -104,7 +105,7 @@ def states(run: RunFolder) -> tuple[CcStateHistory, ...]:
     return tuple(histories)
 
 
-def rows_of(run: RunFolder) -> list[dict[str, object]]:
+def read_state_rows(run: RunFolder) -> list[dict[str, object]]:
     """Return the complete rows of the file; [] if it does not exist."""
     try:
         rows = valid_rows(read_gzip(run.folder / FILE).splitlines())

@@ -3,14 +3,14 @@
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import mean_loss
-from gostlab.analysis.load.series import span
+from gostlab.analysis.load.series import flow_span_s
 from gostlab.spec.path_spec import ChangeSpec
 
 
 def event_labels(run: RunFolder) -> dict[float, list[str]]:
     """Return labels of the flows that start or stop and of changes, by time."""
     marks: dict[float, list[str]] = {}
-    spans = {flow.name: span(flow) for flow in run.flows}
+    spans = {flow.name: flow_span_s(flow) for flow in run.flows}
     last_s = max((end for _, end in spans.values()), default=run.load_s)
     for flow in run.flows:
         start_s, end_s = spans[flow.name]

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gostlab.analysis.load.json_safe import Scalar, flatten
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.run_json import question
-from gostlab.registry.congestion_controls import welcoming_strangers
+from gostlab.analysis.load.run_json import question_key
+from gostlab.analysis.load.untrusted_json import Scalar, flatten
+from gostlab.registry.congestion_controls import accept_unknown_controls
 from gostlab.registry.folders import EXPERIMENTS
 from gostlab.results import EXPERIMENT_FILE
 from gostlab.spec.expand import expand
@@ -33,7 +33,7 @@ TOLERANCE_FACTORS = MappingProxyType({"retr": 1.5})
 
 
 @dataclass(frozen=True)
-class Claim:
+class PublishedClaim:
     """A published value, a band, or both, of one metric of a cell."""
 
     figure: str  # name of a metric
@@ -74,16 +74,16 @@ class Claim:
         return band if value is None else f"{value} ({band})"
 
 
-def claims_of(published: Published) -> tuple[Claim, ...]:
+def claims_of(published: Published) -> tuple[PublishedClaim, ...]:
     """Return the claims of a `published` entry, one per metric."""
     if published.figure is not None:
         fields = ("figure", "value", "least", "most", "flow", "versus")
-        return (Claim(**{name: getattr(published, name) for name in fields}),)
+        return (PublishedClaim(**{name: getattr(published, name) for name in fields}),)
     numbers = (("goodput_mbit", published.goodput_mbit), ("retr", published.retr))
-    return tuple(Claim(figure, value) for figure, value in numbers if value is not None)
+    return tuple(PublishedClaim(figure, value) for figure, value in numbers if value is not None)
 
 
-def is_about(published: Published, run: RunFolder, *, any_matrix: bool = False) -> bool:
+def applies_to_run(published: Published, run: RunFolder, *, any_matrix: bool = False) -> bool:
     """Return whether a published entry applies to a run."""
     if published.matrix not in (None, run.matrix) and not any_matrix:
         return False
@@ -131,40 +131,40 @@ class Study:
         numbers = [
             entry for entry in self.published if (entry.goodput_mbit, entry.retr) != (None, None)
         ]
-        matching = [entry for entry in numbers if is_about(entry, run)]
+        matching = [entry for entry in numbers if applies_to_run(entry, run)]
         if matching:
             matching.sort(key=lambda entry: -len(entry.factors))
             return replace(
                 matching[0],
-                goodput_mbit=first_of(entry.goodput_mbit for entry in matching),
-                retr=first_of(entry.retr for entry in matching),
+                goodput_mbit=first_known(entry.goodput_mbit for entry in matching),
+                retr=first_known(entry.retr for entry in matching),
             )
         for entry in numbers:
             reference = references.get(entry.matrix or "")
-            here = reference is None or on_same_path(reference, run)
-            if entry.factors and here and is_about(entry, run, any_matrix=True):
+            here = reference is None or have_same_path_but_rate(reference, run)
+            if entry.factors and here and applies_to_run(entry, run, any_matrix=True):
                 return entry
         return None
 
     def published_all_for(self, run: RunFolder) -> tuple[Published, ...]:
         """Return all published entries of a run's cell in its own matrix."""
-        return tuple(entry for entry in self.published if is_about(entry, run))
+        return tuple(entry for entry in self.published if applies_to_run(entry, run))
 
     def expectations_of(self, matrix: str) -> tuple[Expectation, ...]:
         """Return the expectations of a matrix."""
         return dict(self.matrix_expectations).get(matrix, ())
 
-    def matrix_draw(self, matrix: str) -> tuple[str, ...]:
+    def requested_plots(self, matrix: str) -> tuple[str, ...]:
         """Return the plots requested for a matrix; empty: select by its factors."""
         return dict(self.matrix_draws).get(matrix, ())
 
 
-def first_of(values: Iterable[Any]) -> Any:
+def first_known(values: Iterable[Any]) -> Any:
     """Return the first value that is not None, or None."""
     return next((value for value in values if value is not None), None)
 
 
-def on_same_path(first: RunFolder, second: RunFolder) -> bool:
+def have_same_path_but_rate(first: RunFolder, second: RunFolder) -> bool:
     """Return whether two runs have the same path except for rate and buffer."""
     names = ("profile", "rtt_ms", "placement", "direction", "loss_p", "jitter_ms", "ordered")
 
@@ -177,10 +177,10 @@ def on_same_path(first: RunFolder, second: RunFolder) -> bool:
 
 def levels_equal(first: Scalar, second: Scalar) -> bool:
     """Return whether two levels are equal, as 16, 16.0 and "16" are."""
-    return level(first) == level(second)
+    return format_level(first) == format_level(second)
 
 
-def level(value: Scalar) -> str:
+def format_level(value: Scalar) -> str:
     """Format a level: 16, 0.001, gost+ws."""
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
@@ -195,7 +195,7 @@ def load_study(name: str, results: Path | None = None) -> Study:
     copy = None if results is None else results / name / EXPERIMENT_FILE
     if copy is not None and copy.is_file():
         try:
-            with welcoming_strangers():
+            with accept_unknown_controls():
                 return to_study(name, load_experiment(str(copy)))
         except (BadInput, OSError) as error:
             text = replace_controls(str(error))
@@ -203,7 +203,7 @@ def load_study(name: str, results: Path | None = None) -> Study:
             return Study(name, name, file_note=note)
     try:
         path = find_document(name, EXPERIMENTS, "experiment")
-        study = study_of(name, path, path.stat().st_mtime_ns)
+        study = read_study(name, path, path.stat().st_mtime_ns)
         note = (
             "An older lab made these results and kept no copy of the experiment's file: titles and"
             f" the study's numbers are those of experiments/{name}.yaml as it is now."
@@ -215,7 +215,7 @@ def load_study(name: str, results: Path | None = None) -> Study:
 
 
 @cache
-def study_of(name: str, path: Path, changed_ns: int) -> Study:
+def read_study(name: str, path: Path, changed_ns: int) -> Study:
     """Return the content of a file, cached by modification time.
 
     Raises BadInput.
@@ -223,7 +223,7 @@ def study_of(name: str, path: Path, changed_ns: int) -> Study:
     return to_study(name, load_experiment(str(path)))
 
 
-def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
+def question_keys(name: str, *, quick: bool = False) -> frozenset[str] | None:
     """Return the questions of an experiment's full (or quick) form.
 
     They follow from the current file in experiments/, for both machines; None without a file.
@@ -231,13 +231,13 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
     """
     try:
         path = find_document(name, EXPERIMENTS, "experiment")
-        return questions_of(path, path.stat().st_mtime_ns, quick)
+        return question_keys_of_file(path, path.stat().st_mtime_ns, quick)
     except (BadInput, OSError):
         return None
 
 
 @cache
-def questions_of(path: Path, changed_ns: int, quick: bool) -> frozenset[str]:
+def question_keys_of_file(path: Path, changed_ns: int, quick: bool) -> frozenset[str]:
     """Return the questions of a file, cached by modification time.
 
     Raises BadInput, OSError.
@@ -250,23 +250,23 @@ def questions_of(path: Path, changed_ns: int, quick: bool) -> frozenset[str]:
             runs = expand(
                 experiment, quick=quick, machine=machine, clock=clock, matrices=(matrix.name,)
             )
-            keys |= {question(run.to_json()) for run in runs}
+            keys |= {question_key(run.to_json()) for run in runs}
     return frozenset(keys)
 
 
 def to_study(name: str, experiment: ExperimentFile) -> Study:
     """Return the parts of an experiment that the report uses."""
-    texts = {key: clean(experiment.study.get(key)) for key in ("note", "seed", "sections")}
+    texts = {key: clean_text(experiment.study.get(key)) for key in ("note", "seed", "sections")}
     matrices = experiment.matrices
     return Study(
         **texts,
         name=name,
-        title=clean(experiment.title) or name,
-        question=clean(experiment.question),
-        called=clean(experiment.study.get("called")) or "study",
+        title=clean_text(experiment.title) or name,
+        question=clean_text(experiment.question),
+        called=clean_text(experiment.study.get("called")) or "study",
         models=tuple(experiment.models),
-        matrix_titles=tuple((matrix.name, clean(matrix.title)) for matrix in matrices),
-        matrix_notes=tuple((matrix.name, clean(matrix.note)) for matrix in matrices),
+        matrix_titles=tuple((matrix.name, clean_text(matrix.title)) for matrix in matrices),
+        matrix_notes=tuple((matrix.name, clean_text(matrix.note)) for matrix in matrices),
         matrix_draws=tuple((matrix.name, tuple(matrix.draw)) for matrix in matrices),
         matrix_expectations=tuple((matrix.name, matrix.expect) for matrix in matrices),
         published=tuple(map(normalise_entry, experiment.published)),
@@ -275,12 +275,14 @@ def to_study(name: str, experiment: ExperimentFile) -> Study:
 
 def normalise_entry(published: Published) -> Published:
     """Clean an entry's texts; store the whole run's goodput or Retr under its own name."""
-    published = replace(published, source=clean(published.source), why=clean(published.why))
+    published = replace(
+        published, source=clean_text(published.source), why=clean_text(published.why)
+    )
     if published.flow or published.figure not in ("goodput_mbit", "retr"):
         return published
     return replace(published, **{published.figure: published.value})  # type: ignore[arg-type]
 
 
-def clean(value: str | None) -> str:
+def clean_text(value: str | None) -> str:
     """Return replace_controls, stripped text."""
     return replace_controls(value or "").strip()

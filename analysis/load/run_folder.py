@@ -6,32 +6,40 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gostlab.analysis.load.json_safe import (
-    Scalar,
-    UnreadableFile,
-    flatten,
-    format_value,
-    known_number,
-    read_log_tail,
-    read_object,
-    read_record,
-    read_text_head,
-)
 from gostlab.analysis.load.run_json import (
     FILE,
     FlowRecord,
     RunDirection,
     flatten_settings,
-    load_s,
+    load_duration_s,
     mean_loss,
     to_directions,
     to_flow_records,
 )
+from gostlab.analysis.load.untrusted_json import (
+    Scalar,
+    UnreadableFile,
+    finite_number,
+    flatten,
+    format_value,
+    read_json_object,
+    read_log_tail,
+    read_record,
+    read_text_head,
+)
 from gostlab.errors import BadInput
-from gostlab.results import BROKEN_RECORDS, EPOCH, OUTCOMES, damage, epoch_of, read_run, read_series
+from gostlab.results import (
+    BROKEN_RECORDS,
+    EPOCH,
+    OUTCOMES,
+    damage_of_folder,
+    epoch_of,
+    read_run,
+    read_series,
+)
 from gostlab.results.metrics import (
     BOTTLENECK_FULL,
-    bottleneck_used,
+    bottleneck_utilisation,
     flow_measures,
     format_window,
     idle_share,
@@ -240,7 +248,7 @@ class RunFolder:
 
     @property
     def load_s(self) -> float:
-        return load_s(self.flows) if self.flows else self.duration_s
+        return load_duration_s(self.flows) if self.flows else self.duration_s
 
     @property
     def measures_part(self) -> bool:
@@ -256,13 +264,15 @@ class RunFolder:
 
     def retransmitted(self, leg: str) -> int | None:
         """Return the segments retransmitted by a leg's senders; None without the leg."""
-        return sum_known(leg_record.segments_retransmitted for leg_record in self.of_leg(leg))
+        return sum_known(
+            leg_record.segments_retransmitted for leg_record in self.sockets_of_leg(leg)
+        )
 
     def segments(self, leg: str) -> int | None:
         """Return the segments sent by a leg's senders; None without the leg."""
-        return sum_known(leg_record.segments_out for leg_record in self.of_leg(leg))
+        return sum_known(leg_record.segments_out for leg_record in self.sockets_of_leg(leg))
 
-    def of_leg(self, leg: str) -> list[LegRecord]:
+    def sockets_of_leg(self, leg: str) -> list[LegRecord]:
         """Return the sockets of a leg; `wan` selects a UDP VPN's inner leg."""
         path_leg_name = path_leg(leg_record.name for leg_record in self.legs)
         return [
@@ -299,19 +309,19 @@ def load_run(folder: Path) -> RunFolder | UnidentifiedRun:
     if not (folder / "status.json").exists():
         return run
     try:
-        status = read_object(folder / "status.json")
-        run = with_status(run, status)
-        fault = damage(folder, status)
+        status = read_json_object(folder / "status.json")
+        run = add_status(run, status)
+        fault = damage_of_folder(folder, status)
         if fault:
             raise UnreadableFile(fault)
-        return with_results(run) if run.state == "ok" else with_checks(run)
+        return add_results(run) if run.state == "ok" else add_checks(run)
     except (UnreadableFile, *BROKEN_RECORDS) as error:
         return replace(run, state="corrupt", error=describe_damage(error, "its files"))
 
 
 def read_request(folder: Path) -> RunFolder:
     """Return a run as run.json requests it, unfinished. Raises UnreadableFile."""
-    run_json = read_object(folder / FILE)
+    run_json = read_json_object(folder / FILE)
     try:
         run = RunSpec.from_json(run_json)
     except BadInput as error:
@@ -379,7 +389,7 @@ def describe_damage(error: Exception, where: str) -> str:
     return f"{where}: not as the lab writes it ({message})"
 
 
-def with_status(run: RunFolder, status: Mapping[str, object]) -> RunFolder:
+def add_status(run: RunFolder, status: Mapping[str, object]) -> RunFolder:
     """Return a run with the contents of status.json. Raises UnreadableFile."""
     state = status.get("outcome")
     if state not in OUTCOMES:
@@ -389,7 +399,7 @@ def with_status(run: RunFolder, status: Mapping[str, object]) -> RunFolder:
         run,
         state=str(state),
         error=None if state == "ok" else reason,
-        wall_s=known_number(status.get("wall_s")),
+        wall_s=finite_number(status.get("wall_s")),
         epoch=epoch_of(status),
     )
 
@@ -399,7 +409,7 @@ def executed_steps(commands: str) -> str:
     return commands.partition(STEPS_HEADING)[2] or commands
 
 
-def with_results(run: RunFolder) -> RunFolder:
+def add_results(run: RunFolder) -> RunFolder:
     """Return a successful run with its results. Raises UnreadableFile."""
     folder = run.folder
     flows = read_measured_flows(folder, run.flows)
@@ -407,8 +417,8 @@ def with_results(run: RunFolder) -> RunFolder:
     if fidelity.verdict not in VERDICTS:
         raise UnreadableFile(f"fidelity.json: verdict {fidelity.verdict!r:.40} is not the lab's")
     idle_checks = [check for check in fidelity.checks if check.name == "cpu_idle_share"]
-    whole_load = next((known_number(check.got) for check in idle_checks), None)
-    idle = idle_share(read_series(folder, "hosts"), until_s=load_s(flows))
+    whole_load = next((finite_number(check.got) for check in idle_checks), None)
+    idle = idle_share(read_series(folder, "hosts"), until_s=load_duration_s(flows))
     spec, queues = read_run(folder), read_series(folder, "queues")
     legs = read_record(folder / "legs.json", LegsRecord)
     counts = ((node, counters.get("TcpRetransSegs")) for node, counters in legs.nstat.items())
@@ -422,10 +432,12 @@ def with_results(run: RunFolder) -> RunFolder:
         checks=to_checks(fidelity),
         idle_share=whole_load if idle is None else idle,
         idle_share_load=whole_load,
-        link_share=None if spec is None else bottleneck_used(spec, queues, load_s(flows)),
+        link_share=None
+        if spec is None
+        else bottleneck_utilisation(spec, queues, load_duration_s(flows)),
         legs=legs.legs,
         nstat=tuple(sorted((node, count) for node, count in counts if isinstance(count, int))),
-        environment=read_environment(read_object(folder / "env.json")),
+        environment=read_environment(read_json_object(folder / "env.json")),
     )
 
 
@@ -435,7 +447,7 @@ def read_total_goodput_mbit(folder: Path) -> float:
     Raises UnreadableFile.
     """
     try:
-        return total_goodput_bps(read_object(folder / "flows.json")["flows"]) / 1e6
+        return total_goodput_bps(read_json_object(folder / "flows.json")["flows"]) / 1e6
     except BROKEN_RECORDS as error:
         message = replace_controls(str(error))
         raise UnreadableFile(f"flows.json: no goodput of its flows: {message}") from None
@@ -461,26 +473,26 @@ def read_measured_flows(folder: Path, flows: tuple[FlowRecord, ...]) -> tuple[Fl
                 ended_s=row.ended_s,
                 retransmits=row.retransmits,
                 bytes=row.bytes,
-                round_trips=None if row.round_trips is None else numbers_in(row.round_trips),
-                fetches=tuple(filter(None, map(numbers_in, row.fetches or ()))),
+                round_trips=None if row.round_trips is None else numeric_values(row.round_trips),
+                fetches=tuple(filter(None, map(numeric_values, row.fetches or ()))),
                 measures=flow_measures(vars(row)),
             )
         )
     return tuple(measured)
 
 
-def numbers_in(values: Mapping[str, object]) -> dict[str, float]:
+def numeric_values(values: Mapping[str, object]) -> dict[str, float]:
     """Return the numbers in an object by key."""
-    numbers = {key: known_number(value) for key, value in values.items()}
+    numbers = {key: finite_number(value) for key, value in values.items()}
     return {key: number for key, number in numbers.items() if number is not None}
 
 
-def with_checks(run: RunFolder) -> RunFolder:
+def add_checks(run: RunFolder) -> RunFolder:
     """Return an unsuccessful run with its checks and environment, as far as it has them."""
     try:
         fidelity = read_record(run.folder / "fidelity.json", FidelityRecord)
         run = replace(run, checks=to_checks(fidelity))
-        return replace(run, environment=read_environment(read_object(run.folder / "env.json")))
+        return replace(run, environment=read_environment(read_json_object(run.folder / "env.json")))
     except UnreadableFile:  # the failure of the run is already reported
         return run
 
@@ -497,7 +509,7 @@ def to_checks(fidelity: FidelityRecord) -> tuple[Check, ...]:
     )
 
 
-def object_in(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
+def nested_object(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
     """Return the object under a key; {} if there is none."""
     value = holder.get(key)
     return value if isinstance(value, dict) else {}
@@ -505,11 +517,11 @@ def object_in(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
 
 def read_environment(env: Mapping[str, object]) -> Environment:
     """Parse env.json; missing values become "unknown"."""
-    lab, host, tunnel = (object_in(env, key) for key in ("lab", "host", "tunnel"))
+    lab, host, tunnel = (nested_object(env, key) for key in ("lab", "host", "tunnel"))
     known = ("kernel", "hz", "machine", "clock", "iproute2", "iperf3", "mininet")
     return Environment(
         **{key: format_value(env.get(key), "unknown") for key in known},
-        syscall_cost_us=known_number(env.get("syscall_cost_us")),
+        syscall_cost_us=finite_number(env.get("syscall_cost_us")),
         lab=" ".join(format_value(lab[key]) for key in ("version", "commit") if lab.get(key))
         or "unknown",
         tunnel=format_value(tunnel.get("version"), "unknown") if tunnel else "none",

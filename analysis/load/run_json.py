@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gostlab.analysis.load.json_safe import (
+from gostlab.analysis.load.untrusted_json import (
     MAX_SETTING_CHARS,
     Scalar,
     UnreadableFile,
     describe_long_value,
     flatten,
     format_value,
-    read_object,
+    read_json_object,
 )
 from gostlab.registry.traffic import traffic_kinds
 from gostlab.spec.flow import FlowSpec
@@ -67,8 +67,8 @@ class FlowRecord:
     @property
     def competes(self) -> bool:
         """Return whether the flow takes all of the rate that it gets; fairness covers these."""
-        kind = traffic_kinds().get(self.kind)
-        return (kind is None or kind.is_greedy) and self.rate_bps is None
+        declaration = traffic_kinds().get(self.kind)
+        return (declaration is None or declaration.is_greedy) and self.rate_bps is None
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class RunDirection:
         return None if self.rate_bps is None else self.rate_bps / 1e6
 
 
-def question(run_json: Mapping[str, object]) -> str:
+def question_key(run_json: Mapping[str, object]) -> str:
     """Return a key that is equal for all repetitions of one run description."""
     return json.dumps(
         {name: value for name, value in run_json.items() if name not in ("repetition", "seed")},
@@ -98,7 +98,7 @@ def question(run_json: Mapping[str, object]) -> str:
 def read_run_json(folder: Path) -> Mapping[str, object]:
     """Return the content of run.json; {} if it cannot be read."""
     try:
-        return read_object(folder / FILE)
+        return read_json_object(folder / FILE)
     except UnreadableFile:
         return {}
 
@@ -198,7 +198,7 @@ def mean_loss(loss: LossSpec) -> float:
     return (loss.p * bad + r * good) / (loss.p + r) if loss.p + r else good
 
 
-def load_s(flows: Sequence[FlowRecord]) -> float:
+def load_duration_s(flows: Sequence[FlowRecord]) -> float:
     """Return the requested or actual end of the last flow, whichever is earlier."""
     return min(
         max(flow.start_s + flow.duration_s for flow in flows),

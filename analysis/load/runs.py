@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.published import level
+from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import CHAIN_LEGS, LEGS, RunFolder, UnidentifiedRun, load_run
-from gostlab.analysis.load.run_json import RunDirection, question, read_run_json
-from gostlab.analysis.load.series import latency
+from gostlab.analysis.load.run_json import RunDirection, question_key, read_run_json
+from gostlab.analysis.load.series import latency_of_run
 from gostlab.results.metrics import Latency
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def load_results(
     """Read every run folder of an experiment, by name.
 
     An absent folder contains no run. asking: only the runs that match one of these questions (see
-    `question`); other folders are not read.
+    `question_key`); other folders are not read.
     """
     folder = results / experiment
     try:
@@ -54,7 +54,7 @@ def load_results(
     loaded = [
         load_run(path)
         for path in folders
-        if asking is None or question(read_run_json(path)) in asking
+        if asking is None or question_key(read_run_json(path)) in asking
     ]
     return ExperimentFolders(
         experiment,
@@ -71,26 +71,26 @@ def to_frame(runs: Iterable[RunFolder]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = [with_factors(to_row(run), run) for run in runs]
+    rows = [add_factor_levels(run_row(run), run) for run in runs]
     return pd.DataFrame(rows, columns=None if rows else ["run", "state", "verdict", "goodput_mbit"])
 
 
 def to_csv(frame: pd.DataFrame) -> str:
     """Return CSV with up to six significant digits per number."""
-    formatted = frame.apply(lambda column: column.map(shorten))
+    formatted = frame.apply(lambda column: column.map(format_shortest))
     return str(formatted.to_csv(index=False, lineterminator="\n"))
 
 
-def shorten(value: Any) -> Any:
+def format_shortest(value: Any) -> Any:
     """Format a number with the fewest digits (1432.13, 0.168, 1967000000)."""
     if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value):
         return value
     return f"{value:.0f}" if abs(value) >= 1e6 else f"{value:.6g}"
 
 
-def with_factors(row: dict[str, object], run: RunFolder) -> dict[str, object]:
+def add_factor_levels(row: dict[str, object], run: RunFolder) -> dict[str, object]:
     """Add the levels of those factors that a run's row lacks."""
-    return row | {key: level(value) for key, value in run.factors if key not in row}
+    return row | {key: format_level(value) for key, value in run.factors if key not in row}
 
 
 # Requested and measured attributes of a run that become columns of the same name.
@@ -102,19 +102,19 @@ REQUESTED = (
 MEASURED = ("buffer_pkts", "buffer_bdp", "goodput_mbit")
 
 
-def differs(run: RunFolder, name: str) -> bool:
+def flows_differ(run: RunFolder, name: str) -> bool:
     """Return whether a run's flows differ in an attribute."""
     return len({getattr(flow, name) for flow in run.competitors}) > 1
 
 
-def to_row(run: RunFolder) -> dict[str, object]:
+def run_row(run: RunFolder) -> dict[str, object]:
     several = run.flows if len(run.flows) > 1 else ()
     chain = {f"{leg}_retransmitted": run.retransmitted(leg) for leg in CHAIN_LEGS}
     environment = run.environment
     return {
         "run": run.name,
         **{name: getattr(run, name) for name in REQUESTED},
-        **{name: None for name in ("streams", "rtt_ms") if differs(run, name)},
+        **{name: None for name in ("streams", "rtt_ms") if flows_differ(run, name)},
         **direction_columns(run.path),
         "flows": len(run.flows),
         **{name: getattr(run, name) for name in MEASURED},
@@ -124,7 +124,7 @@ def to_row(run: RunFolder) -> dict[str, object]:
             for flow in several
         },
         **{f"goodput_mbit:{flow.name}": flow.goodput_mbit for flow in several},
-        **delay_columns(latency(run) if run.state == "ok" else None),
+        **delay_columns(latency_of_run(run) if run.state == "ok" else None),
         "iperf3_retr": run.retr,
         **{f"{leg}_retransmitted": run.retransmitted(leg) for leg in LEGS},
         **{

@@ -16,9 +16,9 @@ from functools import cache, lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gostlab.analysis.load.json_safe import UnreadableFile, known_number, read_object
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
+from gostlab.analysis.load.untrusted_json import UnreadableFile, finite_number, read_json_object
 from gostlab.results import BROKEN_RECORDS, is_number, metrics, read_run, read_series
 from gostlab.results.metrics import (
     WARM_UP_SHARE,
@@ -57,12 +57,12 @@ class TimeSeries:
         return len(self.t_s)
 
     @classmethod
-    def of(cls, table: pd.DataFrame, column: str) -> TimeSeries:
+    def from_table(cls, table: pd.DataFrame, column: str) -> TimeSeries:
         """Construct a series from a column of a table with t_s."""
         return cls(table["t_s"].to_numpy(float), table[column].to_numpy(float))
 
     @classmethod
-    def at(cls, values: Mapping[float, float]) -> TimeSeries:
+    def from_instants(cls, values: Mapping[float, float]) -> TimeSeries:
         """Construct a series from a value for each instant."""
         import numpy as np
 
@@ -72,7 +72,7 @@ class TimeSeries:
 
 @cache
 def empty_series() -> TimeSeries:
-    return TimeSeries.at({})
+    return TimeSeries.from_instants({})
 
 
 # -- series
@@ -87,9 +87,9 @@ def flow_rates(run: RunFolder, window_s: float, origin_s: float = 0.0) -> dict[s
     receiver, in its own intervals. The first and last window cover only the time when the flow was
     active, and are omitted if that is less than half a window.
     """
-    curves = {flow.name: progress_of(run, flow) for flow in run.flows}
+    curves = {flow.name: delivery_curve_of(run, flow) for flow in run.flows}
     return {
-        name: TimeSeries.at(curve.rates_mbit(window_s, origin_s))
+        name: TimeSeries.from_instants(curve.rates_mbit(window_s, origin_s))
         for name, curve in curves.items()
         if curve is not None
     }
@@ -101,11 +101,11 @@ def socket_series(run: RunFolder, key: str) -> dict[str, TimeSeries]:
     Values of several sockets are added; times (…_ms) are averaged. A dot selects a nested key
     ("bbr.bw_bps"). Null (an infinite ssthresh) is no value; instants without a value are omitted.
     """
-    sampled = {flow: over_sockets(rows, key) for flow, rows in rows_by_flow(run).items()}
+    sampled = {flow: aggregate_sockets(rows, key) for flow, rows in rows_by_flow(run).items()}
     return {flow: series for flow, series in sampled.items() if len(series)}
 
 
-def over_sockets(rows: Iterable[SocketRow], key: str) -> TimeSeries:
+def aggregate_sockets(rows: Iterable[SocketRow], key: str) -> TimeSeries:
     """Aggregate a field over socket samples, as in socket_series."""
     at: dict[float, list[float]] = {}
     for row in rows:
@@ -115,7 +115,7 @@ def over_sockets(rows: Iterable[SocketRow], key: str) -> TimeSeries:
         if is_number(value):
             at.setdefault(row["t_s"], []).append(float(value))
     of = fmean if key.endswith("_ms") else math.fsum
-    return TimeSeries.at({t_s: of(values) for t_s, values in at.items()})
+    return TimeSeries.from_instants({t_s: of(values) for t_s, values in at.items()})
 
 
 def non_wan_socket_samples(run: RunFolder) -> dict[tuple[str, str], list[SocketRow]]:
@@ -139,7 +139,7 @@ def acknowledged_rate(rows: Iterable[SocketRow]) -> TimeSeries:
     """Return the rate acknowledged to some sockets between samples, in Mbit/s."""
     import numpy as np
 
-    total = over_sockets(rows, "bytes_acked")
+    total = aggregate_sockets(rows, "bytes_acked")
     if len(total) < 2:
         return empty_series()
     # the total decreases when a socket closes
@@ -158,7 +158,7 @@ def queue_series(run: RunFolder, key: str = "backlog_pkts") -> TimeSeries:
         value = dict(row).get(key)
         if (row.get("role"), row.get("direction")) == wanted and is_number(value):
             at[row["t_s"]] = at.get(row["t_s"], 0.0) + float(value)
-    return TimeSeries.at(at)
+    return TimeSeries.from_instants(at)
 
 
 def ssthresh_of(run: RunFolder, flow: str) -> TimeSeries:
@@ -169,14 +169,14 @@ def ssthresh_of(run: RunFolder, flow: str) -> TimeSeries:
     table = read_acks(run.folder, ("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts"))
     table = table[table["flow"] == flow]
     if table["snd_ssthresh_pkts"].notna().any():
-        return TimeSeries.of(table, "snd_ssthresh_pkts")
+        return TimeSeries.from_table(table, "snd_ssthresh_pkts")
     return socket_series(run, "ssthresh_pkts").get(flow, empty_series())
 
 
 @cache
-def latency(run: RunFolder) -> Latency:
+def latency_of_run(run: RunFolder) -> Latency:
     """Return the delays of a run under load, cached; see gostlab.results.metrics."""
-    return metrics.latency(run.folder) or Latency(run.rtt_ms, None, None)
+    return metrics.latency_of_folder(run.folder) or Latency(run.rtt_ms, None, None)
 
 
 @cache
@@ -184,9 +184,9 @@ def flow_srtt_ms(run: RunFolder, flow: str) -> metrics.Spread | None:
     """Return the RTT of a flow's sockets under load; None without samples."""
 
     def of_flow(spec: RunSpec, sockets: list[SocketRow]) -> metrics.Spread | None:
-        results = read_object(run.folder / "flows.json").get("flows") or []
-        samples = metrics.srtt_held(spec, results, sockets)
-        return metrics.spread(srtt for srtt, name in samples if name == flow)
+        results = read_json_object(run.folder / "flows.json").get("flows") or []
+        samples = metrics.srtt_samples(spec, results, sockets)
+        return metrics.spread_over_time(srtt for srtt, name in samples if name == flow)
 
     return compute_metric(run, of_flow, "sockets")
 
@@ -237,9 +237,9 @@ def rows_by_flow(run: RunFolder) -> dict[str, list[SocketRow]]:
     return {name: rows for name, rows in by_flow.items() if rows}
 
 
-def progress_of(run: RunFolder, flow: FlowRecord) -> DeliveryCurve | None:
+def delivery_curve_of(run: RunFolder, flow: FlowRecord) -> DeliveryCurve | None:
     """Return the delivery curve of a flow; None if it was not recorded."""
-    start_s, end_s = span(flow)
+    start_s, end_s = flow_span_s(flow)
     if flow.kind == "udp":
         return udp_curve(run, flow, start_s, end_s)
     by_flow = rows_by_flow(run)
@@ -247,7 +247,7 @@ def progress_of(run: RunFolder, flow: FlowRecord) -> DeliveryCurve | None:
     return delivery_curve(by_flow.get(flow.name, ()), instants, start_s, end_s)
 
 
-def span(flow: FlowRecord) -> tuple[float, float]:
+def flow_span_s(flow: FlowRecord) -> tuple[float, float]:
     """Return the start and end of a flow, measured if known, requested otherwise.
 
     The end is never later than requested.
@@ -265,7 +265,7 @@ def udp_curve(
     alone = [f"iperf3{receiver}.json"] if len(run.flows) == 1 else []
     for name in (f"iperf3-{flow.name}{receiver}.json", *alone):
         try:
-            intervals = read_object(run.folder / name).get("intervals")
+            intervals = read_json_object(run.folder / name).get("intervals")
         except UnreadableFile:
             continue
         t_s, totals = [start_s], [0.0]
@@ -273,7 +273,7 @@ def udp_curve(
             summary = interval.get("sum") if isinstance(interval, dict) else None
             summary = summary if isinstance(summary, dict) else {}
             begin, end, bits_per_s = (
-                known_number(summary.get(key)) for key in ("start", "end", "bits_per_second")
+                finite_number(summary.get(key)) for key in ("start", "end", "bits_per_second")
             )
             if begin is None or end is None or bits_per_s is None:
                 break
@@ -303,18 +303,18 @@ def mean_window_pkts(run: RunFolder, flow: str | None = None) -> float | None:
     )
     if competitor is None:
         return None
-    start_s, end_s = span(competitor)
+    start_s, end_s = flow_span_s(competitor)
     warm_s = start_s + WARM_UP_SHARE * (end_s - start_s)
     if run.measures_part:
         warm_s, end_s = max(start_s, run.measured_s[0]), min(end_s, run.measured_s[1])
-    windows, left_s = windows_of(run, competitor)
+    windows, left_s = window_and_slow_start_end(run, competitor)
     if not len(windows):
         return None
     end_s = min(end_s, float(windows.t_s[-1]))
     return mean_held(windows.t_s.tolist(), windows.value.tolist(), max(warm_s, left_s), end_s)
 
 
-def windows_of(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
+def window_and_slow_start_end(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
     """Return a flow's window over time and the end of its slow start.
 
     The end of BBR's Drain for BBR; -inf if it was not observed.
@@ -325,21 +325,21 @@ def windows_of(run: RunFolder, flow: FlowRecord) -> tuple[TimeSeries, float]:
     )  # finite thresholds only
     limited_s = limits.t_s
     if flow.streams != 1:
-        return windows, first_of(limited_s)
+        return windows, first_instant(limited_s)
     thresholds = ["snd_ssthresh_pkts", "current_ssthresh_pkts"]
     rows = read_acks(run.folder, ("t_s", "flow", "cwnd_pkts", *thresholds))
     rows = rows[rows["flow"] == flow.name]
     if len(rows):
-        windows = TimeSeries.of(rows, "cwnd_pkts")
+        windows = TimeSeries.from_table(rows, "cwnd_pkts")
         at_acks = rows.loc[rows[thresholds].notna().any(axis="columns"), "t_s"].to_numpy(float)
         limited_s = at_acks if len(at_acks) else limited_s
     gains = socket_series(run, "bbr.pacing_gain").get(flow.name, empty_series())
     low, high = PROBE_BW_GAINS
     probing_s = gains.t_s[(gains.value > low) & (gains.value < high)]
-    return windows, max(first_of(limited_s), first_of(probing_s))
+    return windows, max(first_instant(limited_s), first_instant(probing_s))
 
 
-def first_of(instants: np.ndarray) -> float:
+def first_instant(instants: np.ndarray) -> float:
     """Return the first of sorted instants; -inf if there is none."""
     return float(instants[0]) if len(instants) else -math.inf
 
@@ -373,7 +373,7 @@ def wan_counts(run: RunFolder) -> tuple[int, int, Counter[str]]:
     """
     counted: Counter[str] = Counter()
     try:
-        legs_json = read_object(run.folder / "legs.json")
+        legs_json = read_json_object(run.folder / "legs.json")
     except UnreadableFile:
         return 0, 0, counted
     legs, nodes = legs_json.get("legs"), legs_json.get("nstat")

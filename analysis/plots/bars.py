@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import (
-    by_condition,
-    only_condition,
-    told_apart,
+    condition_axis_label,
+    iterate_conditions,
+    strip_common_prefix,
     varying_factors,
 )
-from gostlab.analysis.plotting.plot import Drawing, Sheet, with_absent
-from gostlab.analysis.plotting.style import fits, width_share, wrapped
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, rows_including_absent
+from gostlab.analysis.plotting.style import fits_wrapped, width_share, wrap_label
+from gostlab.analysis.stats.table_formats import cc_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +31,12 @@ WIDTH = 0.84
 
 def groups_of(table: pd.DataFrame) -> list[facet.Group]:
     """Return the conditions and their cells."""
-    named = list(by_condition(table, varying_factors(table)))
-    text = told_apart([item for item, _ in named])
+    named = list(iterate_conditions(table, varying_factors(table)))
+    text = strip_common_prefix([item for item, _ in named])
     return [(name, rows) for name, (_, rows) in zip(text, named, strict=True)]
 
 
-def alone(table: pd.DataFrame) -> bool:
+def has_one_cc_per_condition(table: pd.DataFrame) -> bool:
     """Return whether the condition determines the congestion control.
 
     Then each condition has one centred bar; otherwise each congestion control has its position.
@@ -46,40 +46,48 @@ def alone(table: pd.DataFrame) -> bool:
 
 def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.FacetSeries]:
     """Return one series per congestion control, or a single one."""
-    return facet.alike(table, rows) if alone(table) else facet.by_cc(table, rows)
+    return (
+        facet.single_series(table, rows)
+        if has_one_cc_per_condition(table)
+        else facet.series_by_cc(table, rows)
+    )
 
 
-def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+def panels(sheet: FigureInput) -> list[facet.FacetPanel]:
     """Return as many rows as the conditions' names need."""
     table, groups = sheet.rows, groups_of(sheet.rows)
-    most = LONE_BARS_IN_A_ROW if alone(table) else CONDITIONS_IN_A_ROW
-    abreast = conditions_abreast([text for text, _ in groups], most)
+    most = LONE_BARS_IN_A_ROW if has_one_cc_per_condition(table) else CONDITIONS_IN_A_ROW
+    abreast = conditions_per_row([text for text, _ in groups], most)
     room = min(abreast, len(groups))
-    letters, bars = letters_below(room), room * len(series(table, table))
+    letters, bars = characters_per_condition(room), room * len(series(table, table))
     how = "across" if bars <= BARS_IN_A_ROW * width_share() else "upright"
-    value = facet.Value(facet.from_zero(1.22, least=0.0), mark=partial(facet.bar, how=how))
+    value = facet.MetricAxis(
+        facet.from_zero(1.22, least=0.0), mark=partial(facet.mark_bar, how=how)
+    )
     lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
     return [
-        facet.in_groups("", [(wrapped(text, letters), rows) for text, rows in line], value)
+        facet.panel_of_groups("", [(wrap_label(text, letters), rows) for text, rows in line], value)
         for line in lines
     ]
 
 
-def conditions_abreast(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) -> int:
+def conditions_per_row(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) -> int:
     """Return the conditions per row: two, or up to `most` if their names fit."""
     for count in range(most, 2, -1):
-        if all(fits(name, letters_below(min(count, len(names)))) for name in names):
+        if all(
+            fits_wrapped(name, characters_per_condition(min(count, len(names)))) for name in names
+        ):
             rows = -(-len(names) // count)
             return -(-len(names) // rows)  # rows of equal length
     return 2
 
 
-def letters_below(count: int) -> int:
+def characters_per_condition(count: int) -> int:
     """Return the characters that fit below each of so many conditions."""
     return round(ROW * width_share()) // count
 
 
-def name_places(
+def label_conditions(
     ax: Axes, panels: Sequence[facet.FacetPanel], lines: Sequence[facet.FacetSeries]
 ) -> None:
     """Name the positions, with rows of equal length.
@@ -105,12 +113,12 @@ DRAWING = Drawing(
         degraded={"bar": True},
         series=series,
         width=WIDTH,
-        axis=name_places,
-        places=only_condition,
+        axis=label_conditions,
+        places=condition_axis_label,
         around_in=1.5,
         panel_in=2.6,
         shape=facet.stacked,
         shared={"sharey": True},
     ),
-    rows=with_absent,
+    rows=rows_including_absent,
 )

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import ccs_of
-from gostlab.analysis.plotting.marks import figure_values
-from gostlab.analysis.plotting.plot import Drawing, Joined, Sheet, Sweep
-from gostlab.analysis.plotting.style import FAINT, apart, cc_colour, key, name_ticks
-from gostlab.analysis.stats.cells import bdp_words, buffer_cells
-from gostlab.analysis.stats.text_table import (
+from gostlab.analysis.plotting.marks import metric_values
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, JoinedCells, MatrixInput
+from gostlab.analysis.plotting.style import (
+    FAINT,
+    cc_colour,
+    legend_entry,
+    levels_with_space,
+    set_tick_labels,
+)
+from gostlab.analysis.stats.cells import buffer_cells, format_bdp
+from gostlab.analysis.stats.table_formats import (
     SWEPT_FIRST,
     SWEPT_GOODPUT,
     SWEPT_LAST,
@@ -20,10 +26,10 @@ from gostlab.analysis.stats.text_table import (
     Column,
     Table,
     cc_name,
-    count,
-    rate,
-    ratio,
-    sweep_table,
+    cells_table,
+    format_count,
+    format_rate,
+    format_ratio,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +40,9 @@ if TYPE_CHECKING:
 STUDY_LINE = (0, (1, 1.5))
 
 
-def levels_across(table: pd.DataFrame, called: str = "study") -> list[tuple[float, str, str, dict]]:
+def horizontal_lines(
+    table: pd.DataFrame, called: str = "study"
+) -> list[tuple[float, str, str, dict]]:
     """Return horizontal lines: (Mbit/s, labels, style) of study and bottlenecks."""
     result: list[tuple[float, str, str, dict]] = []
     for cc in ccs_of(table):
@@ -49,24 +57,24 @@ def levels_across(table: pd.DataFrame, called: str = "study") -> list[tuple[floa
     return result
 
 
-def goodputs(table: pd.DataFrame) -> list[float]:
+def plotted_goodputs(table: pd.DataFrame) -> list[float]:
     """Return all plotted rates."""
     rates = facet.known_values(table, "rate_mbit")
-    return figure_values(table, "goodput", link=False) + rates
+    return metric_values(table, "goodput", link=False) + rates
 
 
-def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+def panels(sheet: FigureInput) -> list[facet.FacetPanel]:
     """Return the goodput panel above the retransmissions panel."""
 
     def behind(ax: Axes) -> None:
-        for mbit, name, _, look in levels_across(sheet.rows):
+        for mbit, name, _, look in horizontal_lines(sheet.rows):
             ax.axhline(mbit, label=name, **look)
 
-    again = facet.Value(
-        facet.counts("wan", "wan_high"), "wan", label="Retransmitted on\nthe WAN (segments)"
+    again = facet.MetricAxis(
+        facet.count_scale("wan", "wan_high"), "wan", label="Retransmitted on\nthe WAN (segments)"
     )
-    places = facet.at_levels(sheet.rows, "buffer_bdp")
-    goodput = facet.Value(facet.up_to(goodputs, 1.1))
+    places = facet.cells_by_level(sheet.rows, "buffer_bdp")
+    goodput = facet.MetricAxis(facet.scale_from_zero(plotted_goodputs, 1.1))
     return [
         facet.FacetPanel("", places, (), goodput, behind),
         facet.FacetPanel("", places, (), again),
@@ -78,7 +86,7 @@ def buffer_axis(
 ) -> None:
     """Set a log axis with labels of the levels that fit."""
     ax.set_xscale("log")
-    name_ticks(ax.xaxis, apart([at for at, _ in panels[0].places]), bdp_words)
+    set_tick_labels(ax.xaxis, levels_with_space([at for at, _ in panels[0].places]), format_bdp)
 
 
 def axis_name(table: pd.DataFrame) -> str:
@@ -90,30 +98,30 @@ def axis_name(table: pd.DataFrame) -> str:
     return f"Bottleneck buffer (BDP; {bytes_words})"
 
 
-def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+def extra_legend_handles(sheet: FigureInput, axes: np.ndarray) -> list[Any]:
     """Return the legend entries of study and bottlenecks."""
-    result = levels_across(sheet.rows, sheet.called)
-    return [key(text, **look) for _, _, text, look in result]
+    result = horizontal_lines(sheet.rows, sheet.called)
+    return [legend_entry(text, **look) for _, _, text, look in result]
 
 
-def cells(sweep: Sweep) -> Joined:
-    return Joined(buffer_cells(sweep.matrix, sweep.matrices))
+def cells(sweep: MatrixInput) -> JoinedCells:
+    return JoinedCells(buffer_cells(sweep.matrix, sweep.matrices))
 
 
-def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
+def tables(sweep: MatrixInput, table: pd.DataFrame, name: str) -> Iterator[Table]:
     called = sweep.study.called
     columns = (
         *SWEPT_FIRST,
-        Column("buffer_bdp", "Buffer (BDP)", bdp_words),
-        Column("buffer_pkts", "Buffer (packets)", count),
+        Column("buffer_bdp", "Buffer (BDP)", format_bdp),
+        Column("buffer_pkts", "Buffer (packets)", format_count),
         *SWEPT_GOODPUT,
-        Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
-        Column("ratio", f"Lab / {called}", ratio),
-        Column("wan_segments", "Retransmitted on the WAN", count),
+        Column("study_mbit", f"{called.capitalize()} (Mbit/s)", format_rate),
+        Column("ratio", f"Lab / {called}", format_ratio),
+        Column("wan_segments", "Retransmitted on the WAN", format_count),
         *SWEPT_LAST,
         VERDICT,
     )
-    yield sweep_table(f"{name}-buffer", "Goodput by the bottleneck's buffer", table, columns)
+    yield cells_table(f"{name}-buffer", "Goodput by the bottleneck's buffer", table, columns)
 
 
 DRAWING = Drawing(
@@ -121,7 +129,7 @@ DRAWING = Drawing(
     caption="Goodput and what the WAN leg sent again, by the size of the bottleneck's queue.",
     draw=facet.BY_PAIR(
         panels=panels,
-        more_keys=more_keys,
+        more_keys=extra_legend_handles,
         step=0.0,
         joined=lambda _: True,
         axis=buffer_axis,

@@ -14,24 +14,24 @@ from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import ccs_of, facets_of
 from gostlab.analysis.plotting.marks import (
     STEPS,
-    Place,
+    CellPosition,
     cc_handles,
     draw_band,
     draw_capacity,
-    figure_values,
     link_handles,
+    metric_values,
     model_handles,
     paths_of,
 )
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     WIDE,
-    apart,
-    grid,
-    log_axis,
-    name_ticks,
+    format_thousands,
+    grid_shape,
+    levels_with_space,
+    set_log_axis,
+    set_tick_labels,
     superscript,
-    thousands,
 )
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.throughput_model import GENERAL, ThroughputModel, models_for
@@ -50,37 +50,37 @@ def losses_of(table: pd.DataFrame) -> tuple[list[float], float | None]:
     return losses, losses[0] / 10 if (table["loss_p"] == 0).any() else None
 
 
-def curves_of(sheet: Sheet) -> list[ThroughputModel]:
+def model_curves(sheet: FigureInput) -> list[ThroughputModel]:
     """Return the models of the study's file, or the default ones."""
     return list(models_for(ccs_of(sheet.rows), sheet.sweep.study.models or GENERAL))
 
 
-def value_of(table: pd.DataFrame, figure: str) -> facet.Value:
+def metric_axis(table: pd.DataFrame, figure: str) -> facet.MetricAxis:
     """Return a metric's axis, logarithmic for values over more than a decade."""
-    seen = figure_values(table, figure)
+    seen = metric_values(table, figure)
     top, bottom = max([1.0, *seen]), min([value for value in seen if value > 0] or [1.0])
     logarithmic = top / bottom > WIDE
     floor = bottom / 2 if logarithmic else 0.0
 
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
         if logarithmic:
-            log_axis(ax, "y", floor, top * 1.6)
+            set_log_axis(ax, "y", floor, top * 1.6)
             return
         ax.set_ylim(floor, top * 1.12)
-        thousands(ax.yaxis)
+        format_thousands(ax.yaxis)
 
-    def mark(place: Place, line: facet.FacetSeries) -> None:
+    def mark(place: CellPosition, line: facet.FacetSeries) -> None:
         draw_band(place, floor)
-        facet.point(place, line, study="behind")
+        facet.mark_point(place, line, study="behind")
 
-    return facet.Value(scale, figure, mark)
+    return facet.MetricAxis(scale, figure, mark)
 
 
-def panels(sheet: Sheet, figure: str = "goodput") -> list[facet.FacetPanel]:
+def panels(sheet: FigureInput, figure: str = "goodput") -> list[facet.FacetPanel]:
     """Return a panel per RTT, with the models' curves and the link's capacity."""
     import numpy as np
 
-    table, curves, value = sheet.rows, curves_of(sheet), value_of(sheet.rows, figure)
+    table, curves, value = sheet.rows, model_curves(sheet), metric_axis(sheet.rows, figure)
     losses, none_at = losses_of(table)
 
     def behind(ax: Axes, rows: pd.DataFrame) -> None:
@@ -91,7 +91,10 @@ def panels(sheet: Sheet, figure: str = "goodput") -> list[facet.FacetPanel]:
     return [
         facet.FacetPanel(
             text,
-            [(loss or none_at or 0.0, cells) for loss, cells in facet.at_levels(rows, "loss_p")],
+            [
+                (loss or none_at or 0.0, cells)
+                for loss, cells in facet.cells_by_level(rows, "loss_p")
+            ],
             (),
             value,
             partial(behind, rows=rows),
@@ -107,13 +110,13 @@ def loss_axis(
     import pandas as pd
 
     losses, none_at = losses_of(pd.concat([panel.rows for panel in panels]))
-    narrow = grid(len(panels))[1] > 2
+    narrow = grid_shape(len(panels))[1] > 2
     ax.set_xscale("log")
     ax.set_xlim((none_at or losses[0]) / 1.8, losses[-1] * 1.8)
     if losses[-1] / losses[0] < NEAR_LOSSES:
         times, letters = 1.5, 18 if narrow else 30
         while True:
-            marks = apart(losses, times)
+            marks = levels_with_space(losses, times)
             text = [f"{100 * loss:.3g}" for loss in marks]
             if len(" ".join(text)) <= letters:
                 break
@@ -128,7 +131,7 @@ def loss_axis(
         text = [f"10{superscript(round(math.log10(mark)))}" for mark in marks]
     if none_at is not None:
         marks, text = [none_at, *marks], ["0", *text]
-    name_ticks(ax.xaxis, marks, lambda loss: dict(zip(marks, text, strict=True)).get(loss, ""))
+    set_tick_labels(ax.xaxis, marks, lambda loss: dict(zip(marks, text, strict=True)).get(loss, ""))
 
 
 def axis_name(table: pd.DataFrame) -> str:
@@ -140,7 +143,7 @@ def axis_name(table: pd.DataFrame) -> str:
 FACET = facet.Facet(
     panels=panels,
     keys=partial(cc_handles, looks=True),
-    more_keys=lambda sheet, _: [*model_handles(curves_of(sheet)), *link_handles(sheet.rows)],
+    more_keys=lambda sheet, _: [*model_handles(model_curves(sheet)), *link_handles(sheet.rows)],
     series=facet.by_cc_look,
     step=0.0,
     joined=lambda row: bool(row["loss_p"] > 0),
@@ -153,12 +156,12 @@ FACET = facet.Facet(
 )
 
 
-def facet_of(figure: str) -> facet.Facet:
+def build_facet(figure: str) -> facet.Facet:
     """Return the plot of a metric by loss."""
     return replace(FACET, panels=partial(panels, figure=figure))
 
 
-def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
     """Plot goodput by loss, and mean windows if the study publishes them."""
     study, rows = sheet.sweep.study, sheet.rows
     published = {
@@ -172,7 +175,7 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     for figure in [*chosen, *(["window_pkts"] if windows else [])]:
         head = metric_of(figure).axis.partition(" (")[0]
         name = "" if figure == "goodput" else "window"
-        for picture in facet_of(figure)(sheet, f"{head} {DRAWING.caption}", name):
+        for picture in build_facet(figure)(sheet, f"{head} {DRAWING.caption}", name):
             yield replace(picture, metric=figure)
 
 

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting import facet, marks
 from gostlab.analysis.plotting.factors import ccs_of, facets_of, flows_of, rtt_column
-from gostlab.analysis.plotting.plot import Drawing, Sheet
-from gostlab.analysis.plotting.style import WIDE, apart, cc_colour, name_ticks, note
+from gostlab.analysis.plotting.plot import Drawing, FigureInput
+from gostlab.analysis.plotting.style import (
+    WIDE,
+    annotate,
+    cc_colour,
+    levels_with_space,
+    set_tick_labels,
+)
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.throughput_model import Path, ThroughputModel, models_for
+from gostlab.analysis.stats.throughput_model import ModelPath, ThroughputModel, models_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +37,7 @@ def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.FacetSeries]:
             {},
             cc_colour(str(rows[f"cc:{flow}"].dropna().iloc[0])),
             f"lab {flow}",
-            marks.look_of(index),
+            marks.series_style(index),
             dashes=marks.FLOW_DASHES[index % len(marks.FLOW_DASHES)],
             flow=flow,
         )
@@ -40,36 +46,36 @@ def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.FacetSeries]:
     ] or facet.by_cc_look(table, rows)
 
 
-def curves_of(sheet: Sheet) -> list[ThroughputModel]:
+def model_curves(sheet: FigureInput) -> list[ThroughputModel]:
     """Return the models of the study's file, or one of each; none for several flows."""
     if flows_of(sheet.rows):
         return []
     return list(models_for(ccs_of(sheet.rows), sheet.sweep.study.models or ONE_EACH))
 
 
-def mark(place: marks.Place, line: facet.FacetSeries) -> None:
+def mark_cell(place: marks.CellPosition, line: facet.FacetSeries) -> None:
     """Mark a cell as a point with the published value, and the flow's name if several."""
     marks.draw_band_beside(place)
-    facet.point(place, line, study="behind")
-    published = marks.number(place.row, f"{place.figure}_study")
+    facet.mark_point(place, line, study="behind")
+    published = marks.row_value(place.row, f"{place.figure}_study")
     if line.flow and is_known(published):
-        note(place.ax, line.flow, (place.at, published), (6, 0), va="center")
+        annotate(place.ax, line.flow, (place.at, published), (6, 0), va="center")
 
 
-def shown_values(table: pd.DataFrame) -> list[float]:
+def plotted_values(table: pd.DataFrame) -> list[float]:
     """Return the values of all lines."""
     lines = [f"goodput:{flow}" for flow in flows_of(table)] or ["goodput"]
-    return [value for line in lines for value in marks.figure_values(table, line)]
+    return [value for line in lines for value in marks.metric_values(table, line)]
 
 
-def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+def panels(sheet: FigureInput) -> list[facet.FacetPanel]:
     """Return a panel per other level, with models and the link's capacity."""
     import numpy as np
 
     table, flows, axis = sheet.rows, flows_of(sheet.rows), rtt_column(sheet.rows)
     rtts = sorted(table[axis].dropna().unique())
     steps = np.geomspace(max(rtts[0], 0.1), max(rtts[-1], 0.2), marks.STEPS)
-    curves = curves_of(sheet)
+    curves = model_curves(sheet)
 
     def behind(ax: Axes, rows: pd.DataFrame) -> None:
         if not flows:
@@ -79,16 +85,16 @@ def panels(sheet: Sheet) -> list[facet.FacetPanel]:
     return [
         facet.FacetPanel(
             text,
-            facet.at_levels(rows, axis),
+            facet.cells_by_level(rows, axis),
             (),
-            facet.Value(facet.up_to(shown_values, 1.12), mark=mark),
+            facet.MetricAxis(facet.scale_from_zero(plotted_values, 1.12), mark=mark_cell),
             partial(behind, rows=rows),
         )
         for text, rows in facets_of(table, known=(axis, *(() if flows else ("cc",))))
     ]
 
 
-def paths_at_losses(rows: pd.DataFrame) -> list[Path]:
+def paths_at_losses(rows: pd.DataFrame) -> list[ModelPath]:
     """Return the paths of some cells at each loss, without their RTTs."""
     others = {
         replace(path, rtt_ms=0.0, loss=float(loss))
@@ -108,7 +114,7 @@ def rtt_axis(
     logarithmic = rtts[-1] / max(rtts[0], 1e-3) > WIDE
     if logarithmic:
         ax.set_xscale("log")
-    name_ticks(ax.xaxis, apart(rtts, 1.45, share=0.0 if logarithmic else 0.07))
+    set_tick_labels(ax.xaxis, levels_with_space(rtts, 1.45, share=0.0 if logarithmic else 0.07))
 
 
 def axis_name(table: pd.DataFrame) -> str:
@@ -116,15 +122,15 @@ def axis_name(table: pd.DataFrame) -> str:
     return f"Round-trip time{' of ' + flow if colon else ''} (ms)"
 
 
-def keys(table: pd.DataFrame) -> list[Any]:
+def legend_handles(table: pd.DataFrame) -> list[Any]:
     if flows := flows_of(table):
         return marks.flow_handles(table, flows, lines=True)
     return marks.cc_handles(table, looks=True)
 
 
-def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+def extra_legend_handles(sheet: FigureInput, axes: np.ndarray) -> list[Any]:
     link = [] if flows_of(sheet.rows) else marks.link_handles(sheet.rows)
-    return [*marks.model_handles(curves_of(sheet)), *link]
+    return [*marks.model_handles(model_curves(sheet)), *link]
 
 
 DRAWING = Drawing(
@@ -132,8 +138,8 @@ DRAWING = Drawing(
     caption="Goodput by round-trip time.",
     draw=facet.Facet(
         panels=panels,
-        keys=keys,
-        more_keys=more_keys,
+        keys=legend_handles,
+        more_keys=extra_legend_handles,
         series=series,
         step=0.0,
         joined=lambda _: True,

@@ -8,23 +8,29 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.load.cc_state import FILE, CcStateHistory, states, without_unit
+from gostlab.analysis.load.cc_state import FILE, CcStateHistory, read_cc_states, strip_unit_suffix
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plots.series import (
     TimelinePanel,
-    cell_and_variant,
-    most_telling,
-    over_time,
+    cell_and_variant_label,
+    median_runs,
+    plot_stacked_panels,
+    representative_runs,
     run_title,
-    typical_runs,
 )
-from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS, fills_of
-from gostlab.analysis.plotting.marks import min_max
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
-from gostlab.analysis.plotting.style import FAINT, cut, finish, styled, thousands
-from gostlab.analysis.stats.cells import Cell, file_name
+from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS, phase_colours
+from gostlab.analysis.plotting.marks import reduce_to_min_max
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.style import (
+    FAINT,
+    finish_figure,
+    format_thousands,
+    in_report_style,
+    truncate,
+)
+from gostlab.analysis.stats.cells import Cell, file_name_part
 from gostlab.analysis.stats.provenance import made_by_line
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.table_formats import cc_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,23 +41,23 @@ if TYPE_CHECKING:
 MAX_SHOWN = 8
 
 
-@styled
+@in_report_style
 def plot_state(run: RunFolder, state: CcStateHistory, footer: str = "", note: str = "") -> Figure:
     """Plot one socket's state over time: a panel per unit, phases as bands."""
     from matplotlib.patches import Patch
 
-    fills = fills_of(list(dict.fromkeys(word for _, _, word in state.phases())))
+    fills = phase_colours(list(dict.fromkeys(word for _, _, word in state.phases())))
     panels = [
         TimelinePanel(label, partial(draw_panel, state=state, fills=fills, names=names[:most]))
         for unit, (label, most) in PANELS.items()
         if (names := state.names(unit))
     ]
-    figure, _ = over_time(run, panels, 1.5, 1.75)
+    figure, _ = plot_stacked_panels(run, panels, 1.5, 1.75)
     handles = [
-        Patch(facecolor=fill, edgecolor=FAINT, linewidth=0.6, label=cut(word, 24))
+        Patch(facecolor=fill, edgecolor=FAINT, linewidth=0.6, label=truncate(word, 24))
         for word, fill in fills.items()
     ]
-    finish(figure, handles, footer, title=title_of(run, state), note=note)
+    finish_figure(figure, handles, footer, title=title_of(run, state), note=note)
     return figure
 
 
@@ -87,17 +93,17 @@ def draw_panel(
         series = state.series(name)
         unset = "" if np.isfinite(series.value).any() else " (never set)"
         ax.plot(
-            *min_max(series.t_s, series.value),
+            *reduce_to_min_max(series.t_s, series.value),
             color=colour,
             linestyle=dashes,
             linewidth=1.1,
             drawstyle="steps-post",  # a value holds until the next sample
-            label=without_unit(name) + unset,
+            label=strip_unit_suffix(name) + unset,
             zorder=3,
         )
-        tops += [usual_top(series.value)]
+        tops += [axis_upper_limit(series.value)]
     ax.set_ylim(0, 1.12 * max(tops))
-    thousands(ax.yaxis)
+    format_thousands(ax.yaxis)
     ax.legend(
         handles=[line for line in ax.lines if not str(line.get_label()).startswith("_")],
         loc="lower left",
@@ -110,7 +116,7 @@ def draw_panel(
     )
 
 
-def usual_top(value: np.ndarray) -> float:
+def axis_upper_limit(value: np.ndarray) -> float:
     """Return the upper limit of an axis.
 
     If a hundredth of the values is more than three times above the rest, as after Startup, it is
@@ -125,28 +131,28 @@ def usual_top(value: np.ndarray) -> float:
     return most if most <= 3 * usual or not usual else 3 * usual
 
 
-def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
     """Plot one figure per flow of one run of each cell, or of selected cells."""
     there = sum(bool(cell.counted) for cell in sheet.sweep.matrix.cells)
-    runs = typical_runs(sheet.sweep.matrix.cells, FILE)
+    runs = median_runs(sheet.sweep.matrix.cells, FILE)
     result: list[tuple[Cell, RunFolder, CcStateHistory]] = []
     formatted = 0
-    for cell, run in runs if len(runs) <= MAX_SHOWN else most_telling(runs):
-        if result and len(result) + len(states(run)) > MAX_SHOWN:
+    for cell, run in runs if len(runs) <= MAX_SHOWN else representative_runs(runs):
+        if result and len(result) + len(read_cc_states(run)) > MAX_SHOWN:
             break
         formatted += 1
-        result += [(cell, run, state) for state in states(run)]
+        result += [(cell, run, state) for state in read_cc_states(run)]
     note = f"{formatted} of {there} cells are shown." if formatted < there else ""
     for cell, run, state in result:
-        text = cell_and_variant(cell)
-        several = len(states(run)) > 1
+        text = cell_and_variant_label(cell)
+        several = len(read_cc_states(run)) > 1
         named = f"{text}, {state.flow}" if several else text
         yield ReportFigure(
             plot_state(run, state, made_by_line([run]), note),
             " ".join(
                 filter(None, [f"{named}: {run.name}.", sampling_note(state), note, DRAWING.caption])
             ),
-            file_name(named),
+            file_name_part(named),
             medians=False,
         )
 

@@ -8,20 +8,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW
 from gostlab.analysis.plotting import facet
-from gostlab.analysis.plotting.plot import Drawing, Joined, ReportFigure, Sheet, Sweep
-from gostlab.analysis.plotting.style import FAINT, key
+from gostlab.analysis.plotting.plot import (
+    Drawing,
+    FigureInput,
+    JoinedCells,
+    MatrixInput,
+    ReportFigure,
+)
+from gostlab.analysis.plotting.style import FAINT, legend_entry
 from gostlab.analysis.stats.cells import cpu_cells
-from gostlab.analysis.stats.text_table import (
+from gostlab.analysis.stats.table_formats import (
     SWEPT_FIRST,
     SWEPT_GOODPUT,
     SWEPT_LAST,
     VERDICT,
     Column,
     Table,
-    count_of,
-    rate,
-    sweep_table,
-    to_text,
+    cells_table,
+    format_rate,
+    pluralize,
+    to_cell_text,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +39,7 @@ STARVED = "#f3d9d2"
 STUDY_LINE = (0, (1, 1.5))
 
 
-def by_cost(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Group]:
+def group_by_syscall_cost(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Group]:
     """Group cells by system call cost, with the real clock last."""
     real = table["clock"] == "real"
     costs = sorted(table.loc[~real, "syscall_cost_us"].unique())
@@ -46,7 +52,7 @@ def by_cost(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Group]:
     return result
 
 
-def in_percent(table: pd.DataFrame, figure: str) -> pd.DataFrame:
+def convert_to_percent(table: pd.DataFrame, figure: str) -> pd.DataFrame:
     """Convert a column of shares to percent."""
     ends = {f"{figure}{end}": 100 * table[f"{figure}{end}"] for end in ("", "_low", "_high")}
     values = [tuple(100 * item for item in some) for some in table[f"{figure}_values"]]
@@ -54,32 +60,38 @@ def in_percent(table: pd.DataFrame, figure: str) -> pd.DataFrame:
     return table.assign(**ends, **{f"{figure}_values": values, f"{figure}_states": states})
 
 
-def scale_idle(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+def scale_idle_axis(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
     """Set an axis from 0 to 100 % with the limit of a saturated CPU."""
     ax.set_ylim(-3, 103)
     ax.axhspan(0, 100 * IDLE_SHARE_LOW, color=STARVED, zorder=0, label="no time left")
 
 
-def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+def panels(sheet: FigureInput) -> list[facet.FacetPanel]:
     """Return panels of goodput and CPU idle share, one column per stream count."""
     result = []
-    goodput = facet.Value(facet.from_zero(1.08))
-    idle = facet.Value(scale_idle, "idle_share", label="CPU idle (% of a second)")
+    goodput = facet.MetricAxis(facet.from_zero(1.08))
+    idle = facet.MetricAxis(scale_idle_axis, "idle_share", label="CPU idle (% of a second)")
     counts = sorted(sheet.rows["streams"].unique())
     for value in (goodput, idle):
-        table = sheet.rows if value is goodput else in_percent(sheet.rows, "idle_share")
+        table = sheet.rows if value is goodput else convert_to_percent(sheet.rows, "idle_share")
         for number in counts:
             rows = table[table["streams"] == number]
 
-            def behind(ax: Axes, rows: pd.DataFrame = rows, value: facet.Value = value) -> None:
-                for line in facet.by_tunnel_and_cc(rows, rows) if value is goodput else ():
+            def behind(
+                ax: Axes, rows: pd.DataFrame = rows, value: facet.MetricAxis = value
+            ) -> None:
+                for line in facet.series_by_tunnel_and_cc(rows, rows) if value is goodput else ():
                     cc, mine = line.levels["cc"], rows[rows["tunnel"] == line.levels["tunnel"]]
                     for study in mine.loc[mine["cc"] == cc, "goodput_study"].dropna().unique():
                         look = {"linestyle": STUDY_LINE, "linewidth": 1.4, "label": f"study {cc}"}
                         ax.axhline(study, color=line.colour, **look)
 
-            heading = count_of(number, "stream") if value is goodput else ""
-            result.append(facet.in_groups(heading, by_cost(table, rows), value, behind=behind))
+            heading = pluralize(number, "stream") if value is goodput else ""
+            result.append(
+                facet.panel_of_groups(
+                    heading, group_by_syscall_cost(table, rows), value, behind=behind
+                )
+            )
     return result
 
 
@@ -90,21 +102,21 @@ def axis_name(table: pd.DataFrame) -> str:
     return "Cost of a system call (µs of virtual time), and the real clock"
 
 
-def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+def extra_legend_handles(sheet: FigureInput, axes: np.ndarray) -> list[Any]:
     """Return the legend entries of study and saturated CPU."""
     from matplotlib.patches import Patch
 
     result: list[Any] = []
     if sheet.rows["goodput_study"].notna().any():
         text = f"the {sheet.called}, in its colour"
-        result.append(key(text, color=FAINT, linestyle=STUDY_LINE))
+        result.append(legend_entry(text, color=FAINT, linestyle=STUDY_LINE))
     starved = f"idle < {100 * IDLE_SHARE_LOW:.0f} %: no time left"
     return [*result, Patch(facecolor=STARVED, label=starved)]
 
 
 FACET = facet.BY_PAIR(
     panels=panels,
-    more_keys=more_keys,
+    more_keys=extra_legend_handles,
     step=0.14,  # distance that keeps equal values visible
     joined=lambda row: bool(row["clock"] != "real"),
     ends=(0.4, 0.4),
@@ -116,7 +128,7 @@ FACET = facet.BY_PAIR(
 )
 
 
-def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
     lengths = sorted(sheet.rows["duration_s"].unique())
     aside = (
         f" Runs of {' and '.join(f'{length:g} s' for length in lengths)} stand side by side here."
@@ -126,30 +138,30 @@ def draw(sheet: Sheet) -> Iterator[ReportFigure]:
     yield from FACET(sheet, DRAWING.caption + aside)
 
 
-def cells(sweep: Sweep) -> Joined:
+def cells(sweep: MatrixInput) -> JoinedCells:
     """Return the sweep's cells with points of other matrices: real clock, default cost."""
     matrix = sweep.matrix
     for other in sweep.matrices:
         larger = "cpu" in other.draw and len(other.cells) > len(matrix.cells)
         if larger and set(matrix.cells) <= set(cpu_cells(other, sweep.matrices)):
-            return Joined(matrix.cells, elsewhere=f"“{sweep.study.matrix_title(other.name)}”")
-    return Joined(cpu_cells(matrix, sweep.matrices))
+            return JoinedCells(matrix.cells, elsewhere=f"“{sweep.study.matrix_title(other.name)}”")
+    return JoinedCells(cpu_cells(matrix, sweep.matrices))
 
 
-def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
+def tables(sweep: MatrixInput, table: pd.DataFrame, name: str) -> Iterator[Table]:
     on_real = "real clock" + table["offloads"].map({1.0: ", offloads on"}).fillna("")
     cost_us = table["syscall_cost_us"].map("{:g} µs".format)
     costs = table.assign(cost=cost_us.where(table["clock"] != "real", on_real))
     columns = (
         *SWEPT_FIRST,
-        Column("cost", "System call", to_text),
+        Column("cost", "System call", to_cell_text),
         *SWEPT_GOODPUT,
         *SWEPT_LAST,
-        Column("study_mbit", f"{sweep.study.called.capitalize()} (Mbit/s)", rate),
+        Column("study_mbit", f"{sweep.study.called.capitalize()} (Mbit/s)", format_rate),
         VERDICT,
     )
     title, selected = "Goodput by what a system call costs", ("clock", "syscall_cost_us")
-    yield sweep_table(f"{name}-cpu", title, costs, columns, selected)
+    yield cells_table(f"{name}-cpu", title, costs, columns, selected)
 
 
 DRAWING = Drawing(

@@ -15,14 +15,14 @@ from gostlab.analysis.plotting.factors import (
     facets_of,
     factor_columns,
     factor_heading,
+    find_row,
     flows_of,
     level_label,
-    one_row,
 )
-from gostlab.analysis.plotting.marks import degraded_handles, number
-from gostlab.analysis.plotting.panel_layout import MapTile, map_figure, pictures
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
-from gostlab.analysis.stats.cells import file_name, natural
+from gostlab.analysis.plotting.marks import degraded_handles, row_value
+from gostlab.analysis.plotting.panel_layout import MapTile, map_figure, paged_figures
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.stats.cells import file_name_part, natural_sort_key
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
 
@@ -44,7 +44,7 @@ LEVELS_ABREAST = 5
 Choose: TypeAlias = "Callable[[pd.DataFrame], tuple[str, str] | None]"
 
 
-@style.styled
+@style.in_report_style
 def plot_heatmap(
     facets: Sequence[tuple[str, pd.DataFrame]],
     title: str,
@@ -75,36 +75,38 @@ def plot_heatmap(
     room = round(60 * style.width_share()) // max(1, len(across) * abreast)
 
     def field(table: pd.DataFrame, column: int, line: int) -> MapTile:
-        row = one_row(table, **{x: across[column], y: down[line]})
+        row = find_row(table, **{x: across[column], y: down[line]})
         if row is None:
             return MapTile(math.nan, "–")
-        value, degraded = number(row, figure), row["verdict"] == "degraded"
+        value, degraded = row_value(row, figure), row["verdict"] == "degraded"
         if not is_known(value):
             return MapTile(math.nan, "–", (row["key"],), degraded)
         # relative brightness, 0 to 1 (weights of ITU-R BT.709)
         bright = float(np.dot((0.2126, 0.7152, 0.0722), colormaps[COLOURS](scale(value))[:3]))
         ink = "white" if bright < 0.5 else style.INK
-        return MapTile(value, style.short(value), (row["key"],), degraded, ink)
+        return MapTile(value, style.format_bar_value(value), (row["key"],), degraded, ink)
 
     drawn, bar = map_figure(
         facets,
         field,
-        across=[style.wrapped(level_label(x, item), room) for item in across],
-        down=[style.cut(level_label(y, item), 26) for item in down],
+        across=[style.wrap_label(level_label(x, item), room) for item in across],
+        down=[style.truncate(level_label(y, item), 26) for item in down],
         x=factor_heading(x),
         y=factor_heading(y),
         colours=COLOURS,
         scale=scale,
-        scale_of=what_of(figure) if figure.startswith(SHARE) else metric_of(figure).axis,
+        scale_of=metric_and_flow_label(figure)
+        if figure.startswith(SHARE)
+        else metric_of(figure).axis,
         line_in=0.38,
         pt=9,
         columns=abreast,
     )
     if isinstance(scale, LogNorm):
-        style.plain_log(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
+        style.format_log_axis(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
     else:
-        style.thousands(bar.ax.yaxis)
-    style.finish(drawn, degraded_handles(all_rows, bar=True), footer, title)
+        style.format_thousands(bar.ax.yaxis)
+    style.finish_figure(drawn, degraded_handles(all_rows, bar=True), footer, title)
     return drawn
 
 
@@ -129,7 +131,7 @@ def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
     levels = list(table[factor].dropna().unique())
     if factor.endswith("cc"):
         return sorted(levels, key=cc_rank)
-    return sorted(levels, key=lambda level: natural(str(level)))
+    return sorted(levels, key=lambda level: natural_sort_key(str(level)))
 
 
 def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:
@@ -157,7 +159,7 @@ def metrics_to_map(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
+def draw(sheet: FigureInput, choose: Choose = axes_of) -> Iterator[ReportFigure]:
     """Plot a figure per metric with several facets; further facets make another."""
     from matplotlib.colors import Normalize
 
@@ -167,46 +169,47 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[ReportFigure]:
     figures = metrics_to_map(sheet.rows)
     of_flows = {name: 100 * sheet.rows[name] for name in figures if name.startswith(SHARE)}
     rows = sheet.rows.assign(**of_flows)  # shares in percent, as labelled
-    facets = sorted(facets_of(rows, known=pair), key=facet_order)
+    facets = sorted(facets_of(rows, known=pair), key=facet_sort_key)
     for figure in figures:
         scale = Normalize(0, 100) if figure in of_flows else norm_of(rows, figure)
         plot = partial(
             plot_heatmap, x=pair[0], y=pair[1], footer=sheet.footer, figure=figure, scale=scale
         )
-        yield from pictures(
+        yield from paged_figures(
             facets,
             plot,
-            f"{what_of(figure)} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
+            f"{metric_and_flow_label(figure)} by {factor_phrase(pair[1])}"
+            f" and {factor_phrase(pair[0])}. {DRAWING.caption}",
             name=metric_of(figure).name.replace("_", "-"),
             most=FACETS_ON_A_FIGURE,
             medians=True,
         )
 
 
-def plain(factor: str) -> str:
+def factor_phrase(factor: str) -> str:
     """Return a factor's name for a sentence."""
     text = factor_heading(factor).replace("_", " ")
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
-def facet_order(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
+def facet_sort_key(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
     """Sort facets by congestion control, then by table order."""
     return cc_rank(str(facet[1]["cc"].iloc[0])), facet[0]
 
 
-def what_of(figure: str) -> str:
+def metric_and_flow_label(figure: str) -> str:
     """Return the label of a metric and its flow."""
     flow = figure.partition(":")[2]
     axis = metric_of(figure).axis
     return f"{flow}: {axis}" if flow else axis
 
 
-def mappable(table: pd.DataFrame, choose: Choose = axes_of) -> pd.DataFrame:
+def cells_forming_map(table: pd.DataFrame, choose: Choose = axes_of) -> pd.DataFrame:
     """Return the cells if they form a map."""
     return table if choose(table) and (table["n"] > 0).any() else table.head(0)
 
 
-def over(drawing: Drawing, across: str, down: str) -> Drawing:
+def map_over_factors(drawing: Drawing, across: str, down: str) -> Drawing:
     """Return the map over the two factors that a file names."""
 
     def choose(table: pd.DataFrame) -> tuple[str, str] | None:
@@ -215,9 +218,9 @@ def over(drawing: Drawing, across: str, down: str) -> Drawing:
 
     return replace(
         drawing,
-        word=f"{drawing.word}-{file_name(across)}-{file_name(down)}",
+        word=f"{drawing.word}-{file_name_part(across)}-{file_name_part(down)}",
         draw=partial(draw, choose=choose),
-        rows=partial(mappable, choose=choose),
+        rows=partial(cells_forming_map, choose=choose),
         needs=f"the factors {across} and {down}, and a run that counts",
     )
 
@@ -226,7 +229,7 @@ DRAWING = Drawing(
     "heatmap",
     caption="Each field is a median; an empty one has no run that counts. All share one scale.",
     draw=draw,
-    rows=mappable,
+    rows=cells_forming_map,
     needs="two factors that vary and a run that counts",
-    over=over,
+    over=map_over_factors,
 )

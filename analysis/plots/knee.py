@@ -8,9 +8,17 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting.factors import cc_rank
-from gostlab.analysis.plotting.panel_layout import cc_lines, condition_figure
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
-from gostlab.analysis.plotting.style import FAINT, INK, ArtistStyle, cc_colour, finish, key, styled
+from gostlab.analysis.plotting.panel_layout import cc_legend_lines, condition_figure
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.style import (
+    FAINT,
+    INK,
+    ArtistStyle,
+    cc_colour,
+    finish_figure,
+    in_report_style,
+    legend_entry,
+)
 from gostlab.analysis.stats.cells import Cell
 from gostlab.registry.kernels import version_of
 from gostlab.registry.tunnels import IP_TCP_BYTES
@@ -29,7 +37,7 @@ POINT: ArtistStyle = {"marker": "o", "markersize": 5}
 Place = tuple[str, float]  # tunnel, RTT in ms
 
 
-def window_of(cell: Cell) -> float | None:
+def socket_window_bytes(cell: Cell) -> float | None:
     """Return the window in bytes that a cell's buffers allow, or None if unknown."""
     run = read_run(cell.example.folder)
     if run is None or isinstance(run.buffers, str):
@@ -39,11 +47,11 @@ def window_of(cell: Cell) -> float | None:
     return socket_windows(run.buffers, streams, version, mss_bytes, run.offloads).min_bytes
 
 
-def places(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:
+def cells_by_tunnel_and_rtt(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:
     """Return (window, cell) of counted cells by tunnel and RTT."""
     result: dict[Place, list[tuple[float, Cell]]] = {}
     for cell in cells:
-        window, run = window_of(cell), cell.example
+        window, run = socket_window_bytes(cell), cell.example
         if window and run.rtt_ms and run.rate_bps and cell.counted:
             result.setdefault((run.tunnel, run.rtt_ms), []).append((window, cell))
     return {key: sorted(some, key=lambda pair: pair[0]) for key, some in result.items()}
@@ -53,7 +61,7 @@ def goodput_of(cell: Cell) -> float:
     return median(run.goodput_mbit or 0.0 for run in cell.counted)
 
 
-@styled
+@in_report_style
 def plot_knee(found: dict[Place, list[tuple[float, Cell]]], footer: str, title: str) -> Figure:
     """Plot a facet per tunnel and RTT: cells, the limit by window, and the knee."""
     facets = [(f"{tunnel}, RTT {rtt_ms:g} ms", rtt_ms) for tunnel, rtt_ms in found]
@@ -76,11 +84,11 @@ def plot_knee(found: dict[Place, list[tuple[float, Cell]]], footer: str, title: 
         ax.set_ylim(bottom=0)
     ccs = {cell.example.cc for some in found.values() for _, cell in some}
     handles = [
-        *cc_lines(ccs, **POINT),
-        key("window / round trip, up to the path's rate", color=INK, linestyle=":"),
-        key("the knee: rate × round trip", color=FAINT, linewidth=1.2),
+        *cc_legend_lines(ccs, **POINT),
+        legend_entry("window / round trip, up to the path's rate", color=INK, linestyle=":"),
+        legend_entry("the knee: rate × round trip", color=FAINT, linewidth=1.2),
     ]
-    finish(figure, handles, footer, title)
+    finish_figure(figure, handles, footer, title)
     return figure
 
 
@@ -98,8 +106,8 @@ def draw_limit(ax: Axes, cell: Cell, rtt_ms: float, low: float, high: float) -> 
         ax.axvline(knee, color=FAINT, linewidth=1.2, label="knee", zorder=1)
 
 
-def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    result = places(sheet.sweep.matrix.cells)
+def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
+    result = cells_by_tunnel_and_rtt(sheet.sweep.matrix.cells)
     if result:
         yield ReportFigure(plot_knee(result, sheet.footer, sheet.title))
 

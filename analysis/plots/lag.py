@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from gostlab.analysis.plots.latency import BY_CONDITION, conditions, delays
+from gostlab.analysis.plots.latency import BY_CONDITION, delay_panel, group_by_condition
 from gostlab.analysis.plotting.facet import (
     FacetPanel,
-    Value,
-    in_groups,
+    MetricAxis,
     known_values,
+    panel_of_groups,
+    scale_to_medians,
     set_axis_limits,
-    to_median,
 )
-from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep, known_rows
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, MatrixInput, rows_with_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 MEDIAN, P95 = "ping_median_ms", "ping_p95_ms"
 RESENT = "wan_share"
-ROWS = known_rows(MEDIAN)
+ROWS = rows_with_metric(MEDIAN)
 
 
-def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+def scale_retransmission_axis(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
     """Set an axis in percent that keeps zero visible."""
     from matplotlib.ticker import FuncFormatter
 
@@ -34,23 +34,29 @@ def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
 
 
-def is_loaded(sweep: Sweep) -> bool:
+def has_load_traffic(sweep: MatrixInput) -> bool:
     """Return whether there is traffic other than pings."""
     return any(flow.kind != "ping" for cell in sweep.matrix.cells for flow in cell.example.flows)
 
 
-def panels(sheet: Sheet) -> list[FacetPanel]:
+def panels(sheet: FigureInput) -> list[FacetPanel]:
     """Return panels of pings, and under load of goodput and retransmissions."""
-    by_condition = conditions(sheet.rows)
-    if not is_loaded(sheet.sweep):
-        return [delays(by_condition, "Ping (ms)", MEDIAN, P95, idle=True)]
+    by_condition = group_by_condition(sheet.rows)
+    if not has_load_traffic(sheet.sweep):
+        return [delay_panel(by_condition, "Ping (ms)", MEDIAN, P95, idle=True)]
     result = [
-        in_groups("", by_condition, Value(to_median(1.08, "goodput", least=1e-3))),
-        delays(by_condition, "Ping under load (ms)", MEDIAN, P95, idle=True),
+        panel_of_groups(
+            "", by_condition, MetricAxis(scale_to_medians(1.08, "goodput", least=1e-3))
+        ),
+        delay_panel(by_condition, "Ping under load (ms)", MEDIAN, P95, idle=True),
     ]
     if sheet.rows[RESENT].notna().any():
         result.append(
-            in_groups("", by_condition, Value(scale_resent, RESENT, label="Sent again (%)"))
+            panel_of_groups(
+                "",
+                by_condition,
+                MetricAxis(scale_retransmission_axis, RESENT, label="Sent again (%)"),
+            )
         )
     return result
 

@@ -8,10 +8,17 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from gostlab.analysis.plotting.facet import Facet, FacetPanel, Value, in_groups, point, side_by_side
-from gostlab.analysis.plotting.marks import cc_handles, figure_values
-from gostlab.analysis.plotting.plot import Drawing, Joined, Sheet, Sweep
-from gostlab.analysis.plotting.style import FAINT, cut, log_axis
+from gostlab.analysis.plotting.facet import (
+    Facet,
+    FacetPanel,
+    MetricAxis,
+    mark_point,
+    one_row_grid,
+    panel_of_groups,
+)
+from gostlab.analysis.plotting.marks import cc_handles, metric_values
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, JoinedCells, MatrixInput
+from gostlab.analysis.plotting.style import FAINT, set_log_axis, truncate
 from gostlab.analysis.stats.cells import MatrixResults
 
 if TYPE_CHECKING:
@@ -19,27 +26,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    values = [value for value in figure_values(table, "goodput") if value > 0] or [1.0]
-    log_axis(ax, way, min(values) / 1.8, max(values) * 1.8, most=5)
+def scale_goodput_axis(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    values = [value for value in metric_values(table, "goodput") if value > 0] or [1.0]
+    set_log_axis(ax, way, min(values) / 1.8, max(values) * 1.8, most=5)
 
 
-def panels(sheet: Sheet) -> list[FacetPanel]:
+def panels(sheet: FigureInput) -> list[FacetPanel]:
     """Return a panel per direction, with a line per site and rules between vantage points."""
     table = sheet.rows
-    sites, rtt = sites_of(table), table.groupby("profile")["rtt_ms"].min()
+    sites, rtt = sorted_sites(table), table.groupby("profile")["rtt_ms"].min()
 
     def behind(ax: Axes) -> None:
         for at, (first, second) in enumerate(itertools.pairwise(sites)):
             if first.split("-")[0] != second.split("-")[0] and rtt[first] > rtt[second]:
                 ax.axhline(at + 0.5, color=FAINT, linewidth=0.9)
 
-    value = Value(scale, mark=partial(point, study="before"))
+    value = MetricAxis(scale_goodput_axis, mark=partial(mark_point, study="before"))
     return [
-        in_groups(
+        panel_of_groups(
             direction,
             [
-                (f"{cut(site, 26)}, {rtt[site]:.3g} ms", rows[rows["profile"] == site])
+                (f"{truncate(site, 26)}, {rtt[site]:.3g} ms", rows[rows["profile"] == site])
                 for site in sites
             ],
             value,
@@ -50,7 +57,7 @@ def panels(sheet: Sheet) -> list[FacetPanel]:
     ]
 
 
-def sites_of(table: pd.DataFrame) -> list[str]:
+def sorted_sites(table: pd.DataFrame) -> list[str]:
     """Return the profiles, nearest first, grouped by vantage point."""
     rtt = table.groupby("profile")["rtt_ms"].min()
     heads = {site: site.split("-")[0] for site in rtt.index}
@@ -58,15 +65,17 @@ def sites_of(table: pd.DataFrame) -> list[str]:
     return sorted(rtt.index, key=lambda site: (heads[site] if together else "", rtt[site], site))
 
 
-def cells(sweep: Sweep) -> Joined:
+def cells(sweep: MatrixInput) -> JoinedCells:
     """Return the cells of every matrix of the star, plotted with the first."""
-    together = sites_together(sweep.matrix, sweep.matrices)
+    together = matrices_of_map(sweep.matrix, sweep.matrices)
     if together[0] is not sweep.matrix:
-        return Joined(sweep.matrix.cells, f"“{sweep.study.matrix_title(together[0].name)}”")
-    return Joined(tuple(cell for item in together for cell in item.cells))
+        return JoinedCells(sweep.matrix.cells, f"“{sweep.study.matrix_title(together[0].name)}”")
+    return JoinedCells(tuple(cell for item in together for cell in item.cells))
 
 
-def sites_together(matrix: MatrixResults, matrices: Sequence[MatrixResults]) -> list[MatrixResults]:
+def matrices_of_map(
+    matrix: MatrixResults, matrices: Sequence[MatrixResults]
+) -> list[MatrixResults]:
     """Return the matrices of one map, each in its largest variant."""
     alike = [
         other
@@ -89,7 +98,7 @@ DRAWING = Drawing(
         striped=True,
         around_in=1.3,
         place_in=0.36,
-        shape=side_by_side,
+        shape=one_row_grid,
         shared={"sharey": True},
     ),
     shows=("profile", "cc", "direction"),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting import panel_layout, style
-from gostlab.analysis.plotting.marks import min_max
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, known_rows
+from gostlab.analysis.plotting.marks import reduce_to_min_max
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure, rows_with_metric
 from gostlab.results import is_number, read_series
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ IDLE: style.ArtistStyle = {"color": style.FAINT, "linestyle": "--", "linewidth":
 
 
 @cache
-def pings(run: RunFolder) -> tuple[np.ndarray, np.ndarray]:
+def ping_samples(run: RunFolder) -> tuple[np.ndarray, np.ndarray]:
     """Return send times in s since the load began and RTTs in ms; NaN without an answer."""
     import numpy as np
 
@@ -31,33 +31,33 @@ def pings(run: RunFolder) -> tuple[np.ndarray, np.ndarray]:
     return np.array([row["t_s"] for row in rows]), np.array(rtts, float)
 
 
-def idle_ms(run: RunFolder) -> float:
+def idle_rtt_ms(run: RunFolder) -> float:
     """Return the idle RTT of a run's ping flow."""
     return next((flow.rtt_ms for flow in run.flows if flow.kind == "ping"), run.rtt_ms)
 
 
 def draw_over_time(ax: Axes, run: RunFolder) -> None:
     """Plot one run's RTTs over time, with gaps for lost pings."""
-    t_s, rtt_ms = pings(run)
+    t_s, rtt_ms = ping_samples(run)
     line = {"color": style.cc_colour(run.cc), "linewidth": 1.1, "label": f"lab {run.cc}"}
-    ax.plot(*min_max(t_s, rtt_ms), **line)
-    ax.axhline(idle_ms(run), label="idle", zorder=1, **IDLE)
+    ax.plot(*reduce_to_min_max(t_s, rtt_ms), **line)
+    ax.axhline(idle_rtt_ms(run), label="idle", zorder=1, **IDLE)
 
 
 def draw_distribution(ax: Axes, run: RunFolder) -> None:
     """Plot one run's distribution; lost pings keep it below 1."""
     import numpy as np
 
-    _, rtt_ms = pings(run)
+    _, rtt_ms = ping_samples(run)
     answered = np.sort(rtt_ms[~np.isnan(rtt_ms)])
     if len(answered):
         share = np.arange(1, len(answered) + 1) / len(rtt_ms)
         line = {"color": style.cc_colour(run.cc), "linewidth": 1.4, "drawstyle": "steps-post"}
-        ax.plot(*min_max(answered, share), label=f"lab {run.cc}", zorder=3, **line)
-    ax.axvline(idle_ms(run), label="idle", zorder=1, **IDLE)
+        ax.plot(*reduce_to_min_max(answered, share), label=f"lab {run.cc}", zorder=3, **line)
+    ax.axvline(idle_rtt_ms(run), label="idle", zorder=1, **IDLE)
 
 
-@style.styled
+@style.in_report_style
 def plot_pings(
     facets: Sequence[panel_layout.ConditionRuns], title: str, footer: str, over_time: bool
 ) -> Figure:
@@ -77,8 +77,10 @@ def plot_pings(
     else:
         scale_round_trips(axes[0, 0], "x", drawn)
         axes[0, 0].set_ylim(0, 1.02)
-    handles = panel_layout.cc_lines({run.cc for run in drawn}, linewidth=1.6)
-    style.finish(figure, [*handles, style.key("idle round trip", **IDLE)], footer, title)
+    handles = panel_layout.cc_legend_lines({run.cc for run in drawn}, linewidth=1.6)
+    style.finish_figure(
+        figure, [*handles, style.legend_entry("idle round trip", **IDLE)], footer, title
+    )
     return figure
 
 
@@ -86,21 +88,25 @@ def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[RunFold
     """Set a common axis of RTTs, from 0 or logarithmic for a wide range."""
     import numpy as np
 
-    seen = np.concatenate([*(pings(run)[1] for run in runs), [idle_ms(run) for run in runs]])
+    seen = np.concatenate(
+        [*(ping_samples(run)[1] for run in runs), [idle_rtt_ms(run) for run in runs]]
+    )
     low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
     if high / max(low, 1e-3) > style.WIDE:
-        style.log_axis(ax, which, low / 1.3, high * 1.3, most=5 if which == "y" else 4)
+        style.set_log_axis(ax, which, low / 1.3, high * 1.3, most=5 if which == "y" else 4)
         return
     ax.set(**{f"{which}lim": (0, high * 1.08)})
-    style.thousands(ax.xaxis if which == "x" else ax.yaxis)
+    style.format_thousands(ax.xaxis if which == "x" else ax.yaxis)
 
 
-def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
     """Plot both forms on as many figures as their facets need."""
-    result = panel_layout.conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
+    result = panel_layout.runs_by_condition(
+        sheet.sweep.matrix.cells, lambda run: len(ping_samples(run)[0]) > 0
+    )
     for name, caption in (("time", OVER_TIME), ("cdf", DISTRIBUTION)):
         plot = partial(plot_pings, footer=sheet.footer, over_time=name == "time")
-        yield from panel_layout.pictures(result, plot, caption, name=name)
+        yield from panel_layout.paged_figures(result, plot, caption, name=name)
 
 
 OVER_TIME = (
@@ -116,7 +122,7 @@ DRAWING = Drawing(
     "ping",
     caption=OVER_TIME,
     draw=draw,
-    rows=known_rows("ping_median_ms"),
+    rows=rows_with_metric("ping_median_ms"),
     needs="a ping flow and a run that counts",
     metrics=("ping_median_ms",),
 )

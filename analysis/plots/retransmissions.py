@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting import facet
-from gostlab.analysis.plotting.image_map import shows_row
+from gostlab.analysis.plotting.image_map import tag_artist_with_row
 from gostlab.analysis.plotting.marks import (
-    Place,
+    CellPosition,
+    diamond_handle,
+    draw_published_value,
     draw_spread,
-    draw_study,
-    number,
-    study_handle,
-    typical,
+    row_value,
+    typical_values,
 )
-from gostlab.analysis.plotting.plot import Drawing, Sheet, with_absent
-from gostlab.analysis.plotting.style import FAINT, INK, key
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, rows_including_absent
+from gostlab.analysis.plotting.style import FAINT, INK, legend_entry
 from gostlab.analysis.stats.statistics import is_known
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 COUNTED = (("wan", -0.26, "o", True), ("retr", 0.0, "s", False))
 
 
-def counts(place: Place, line: facet.FacetSeries) -> None:
+def mark_retransmission_counts(place: CellPosition, line: facet.FacetSeries) -> None:
     """Mark a cell's three counts side by side."""
     row, colour = place.row, place.colour
     for name, aside, marker, filled in COUNTED:
         shifted = replace(place, at=place.at + aside * place.width, figure=name)
-        if is_known(number(row, name)):
+        if is_known(row_value(row, name)):
             point = shifted.plot(
-                typical(row, name),
+                typical_values(row, name),
                 linestyle="none",
                 marker=marker,
                 color=colour,
@@ -44,29 +44,31 @@ def counts(place: Place, line: facet.FacetSeries) -> None:
                 clip_on=False,
                 zorder=4,
             )
-            shows_row(point, row)
+            tag_artist_with_row(point, row)
             draw_spread(shifted)
-    draw_study(replace(place, at=place.at + 0.26 * place.width))
+    draw_published_value(replace(place, at=place.at + 0.26 * place.width))
     if row["verdict"] == "degraded":
         top = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
         place.ax.annotate("*", (place.at, 1.0), fontsize=11, color=INK, **top)
 
 
-AXIS = facet.counts("wan", "retr", "retr_study")
-RETRANSMITTED = facet.Value(AXIS, "retr", counts, "Retransmitted\n(segments)")
+AXIS = facet.count_scale("wan", "retr", "retr_study")
+RETRANSMITTED = facet.MetricAxis(
+    AXIS, "retr", mark_retransmission_counts, "Retransmitted\n(segments)"
+)
 
 
-def panels(sheet: Sheet) -> list[facet.FacetPanel]:
+def panels(sheet: FigureInput) -> list[facet.FacetPanel]:
     return facet.tunnel_panels(sheet.rows, RETRANSMITTED, " (iperf3's sockets are the WAN's)")
 
 
-def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+def extra_legend_handles(sheet: FigureInput, axes: np.ndarray) -> list[Any]:
     look, hollow = {"linestyle": "none", "color": FAINT}, {"markerfacecolor": "white"}
     has_study = sheet.rows["retr_study"].notna().any()
     return [
-        key("WAN leg, lab", marker="o", **look),
-        key("iperf3's Retr, lab", marker="s", markeredgewidth=1.5, **look, **hollow),
-        *([study_handle(f"iperf3's Retr, the {sheet.called}")] if has_study else []),
+        legend_entry("WAN leg, lab", marker="o", **look),
+        legend_entry("iperf3's Retr, lab", marker="s", markeredgewidth=1.5, **look, **hollow),
+        *([diamond_handle(f"iperf3's Retr, the {sheet.called}")] if has_study else []),
     ]
 
 
@@ -78,7 +80,7 @@ DRAWING = Drawing(
     ),
     draw=facet.BY_STREAMS(
         panels=panels,
-        more_keys=more_keys,
+        more_keys=extra_legend_handles,
         published=False,
         spread=False,
         degraded={"hollow": False},
@@ -87,7 +89,7 @@ DRAWING = Drawing(
         medians=False,
     ),
     shows=("streams", "tunnel", "cc"),
-    rows=with_absent,  # a published Retr is plotted even without a counted run
+    rows=rows_including_absent,  # a published Retr is plotted even without a counted run
     borrows=True,
     metrics=("wan", "retr"),
 )

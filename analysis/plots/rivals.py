@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting.factors import cc_rank, facets_of, factor_columns, flows_of
 from gostlab.analysis.plotting.marks import degraded_handles
-from gostlab.analysis.plotting.panel_layout import MapTile, map_figure, pictures
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet, valid_rows
-from gostlab.analysis.plotting.style import INK, finish, styled, wrapped
+from gostlab.analysis.plotting.panel_layout import MapTile, map_figure, paged_figures
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure, rows_with_runs
+from gostlab.analysis.plotting.style import INK, finish_figure, in_report_style, wrap_label
 from gostlab.analysis.stats.statistics import Summary, summarise
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.table_formats import cc_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ FACETS_ON_A_FIGURE = 6
 
 
 @dataclass(frozen=True)
-class Meeting:
+class PairShare:
     """The share of one congestion control's flow against another's."""
 
     share: Summary  # share of both flows' total, over the runs
@@ -39,7 +39,7 @@ class Meeting:
     keys: tuple[str, ...] = ()  # keys of its cells
 
 
-def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
+def pair_shares(rows: pd.DataFrame) -> dict[tuple[str, str], PairShare]:
     """Return the share of each pair (control, rival), over all cells of two flows.
 
     Order of start and position are ignored; between equals it is the first flow's share.
@@ -59,13 +59,13 @@ def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
         if share is not None:
             degraded = any(row["verdict"] == "degraded" for row, _ in cells)
             keys = tuple(str(row.get("key") or "") for row, _ in cells)
-            result[pair] = Meeting(share, degraded, keys)
+            result[pair] = PairShare(share, degraded, keys)
     return result
 
 
-@styled
+@in_report_style
 def plot_share_map(
-    facets: Sequence[tuple[str, Mapping[tuple[str, str], Meeting]]],
+    facets: Sequence[tuple[str, Mapping[tuple[str, str], PairShare]]],
     title: str,
     rows: pd.DataFrame,
     footer: str,
@@ -76,7 +76,7 @@ def plot_share_map(
     ccs = sorted({cc for _, cc_pairs in facets for pair in cc_pairs for cc in pair}, key=cc_rank)
     columns = 1 if len(facets) == 1 or len(ccs) > 4 else 2
 
-    def field(cc_pairs: Mapping[tuple[str, str], Meeting], column: int, line: int) -> MapTile:
+    def field(cc_pairs: Mapping[tuple[str, str], PairShare], column: int, line: int) -> MapTile:
         met = cc_pairs.get((ccs[line], ccs[column]))
         if met is None:
             return MapTile(math.nan, "–")
@@ -87,7 +87,7 @@ def plot_share_map(
     drawn, bar = map_figure(
         facets,
         field,
-        across=[wrapped(cc_name(cc), 56 // (columns * len(ccs))) for cc in ccs],
+        across=[wrap_label(cc_name(cc), 56 // (columns * len(ccs))) for cc in ccs],
         down=[cc_name(cc) for cc in ccs],
         x="beside this one",
         y="What this one gets",
@@ -100,34 +100,36 @@ def plot_share_map(
         columns=columns,
     )
     bar.set_ticks([0, 0.25, 0.5, 0.75, 1], labels=["0", "25", "50", "75", "100"])
-    finish(drawn, degraded_handles(rows, bar=True), footer, title)
+    finish_figure(drawn, degraded_handles(rows, bar=True), footer, title)
     return drawn
 
 
-def conditions(table: pd.DataFrame) -> list[tuple[str, dict[tuple[str, str], Meeting]]]:
+def pair_shares_by_condition(
+    table: pd.DataFrame,
+) -> list[tuple[str, dict[tuple[str, str], PairShare]]]:
     """Return the meetings for every level of all other factors."""
     who = [f"cc:{name}" for name in flows_of(table)]
     known_columns = [*who, "cc", *(name for name in factor_columns(table) if name.endswith("cc"))]
-    facets = [(text, meetings(rows)) for text, rows in facets_of(table, known=known_columns)]
+    facets = [(text, pair_shares(rows)) for text, rows in facets_of(table, known=known_columns)]
     return [(text, result) for text, result in facets if result]
 
 
-def draw(sheet: Sheet) -> Iterator[ReportFigure]:
-    yield from pictures(
-        conditions(sheet.rows),
+def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
+    yield from paged_figures(
+        pair_shares_by_condition(sheet.rows),
         partial(plot_share_map, rows=sheet.rows, footer=sheet.footer),
         DRAWING.caption,
         most=FACETS_ON_A_FIGURE,
     )
 
 
-def meeting_rows(table: pd.DataFrame) -> pd.DataFrame:
+def two_flow_cells(table: pd.DataFrame) -> pd.DataFrame:
     """Return the cells with two competing flows."""
     names = flows_of(table)
     if len(names) != 2:
         return table.head(0)
     known = [len(values) > 0 for values in table[f"share:{names[0]}_values"]]
-    return valid_rows(table[known])
+    return rows_with_runs(table[known])
 
 
 DRAWING = Drawing(
@@ -138,7 +140,7 @@ DRAWING = Drawing(
         " purple takes more, orange gives way."
     ),
     draw=draw,
-    rows=meeting_rows,
+    rows=two_flow_cells,
     needs="exactly two flows with congestion controls and a run that counts",
     metrics=("share",),
 )

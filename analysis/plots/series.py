@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.events import event_labels
-from gostlab.analysis.load.published import level
+from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.analysis.load.series import (
@@ -22,26 +22,26 @@ from gostlab.analysis.load.series import (
     queue_series,
     socket_series,
 )
-from gostlab.analysis.plotting.factors import named_level
-from gostlab.analysis.plotting.image_map import shows
-from gostlab.analysis.plotting.marks import FLOW_DASHES, min_max
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
+from gostlab.analysis.plotting.factors import level_with_factor_name
+from gostlab.analysis.plotting.image_map import tag_artist
+from gostlab.analysis.plotting.marks import FLOW_DASHES, reduce_to_min_max
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     FAINT,
     INK,
     WIDE,
     ArtistStyle,
+    annotate,
     cc_colour,
-    finish,
-    key,
+    finish_figure,
+    format_thousands,
+    in_report_style,
+    legend_entry,
     new_figure,
-    note,
-    styled,
-    thousands,
 )
-from gostlab.analysis.stats.cells import Cell, cell_key, file_name
+from gostlab.analysis.stats.cells import Cell, cell_key, file_name_part
 from gostlab.analysis.stats.provenance import made_by_line
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.table_formats import cc_name
 from gostlab.analysis.stats.throughput_model import payload_mbit
 from gostlab.results import is_number, read_series
 from gostlab.spec.checks import Check
@@ -70,7 +70,7 @@ class TimelinePanel:
     height: float = 1.0
 
 
-@styled
+@in_report_style
 def plot_series(
     run: RunFolder, footer: str = "", note: str = "", tops: Mapping[str, float] | None = None
 ) -> Figure:
@@ -79,10 +79,10 @@ def plot_series(
     Starts, stops and changes are marked. `note` is added below. tops: upper ends of the axes of
     several figures, by label.
     """
-    looks = looks_of(run.flows)
+    looks = flow_styles(run.flows)
     rates = flow_rates(run, rate_window_s(run))
     panels = list(panels_of(run, rates, looks))
-    figure, axes = over_time(run, panels, 1.2, 1.35)
+    figure, axes = plot_stacked_panels(run, panels, 1.2, 1.35)
     for ax, panel in zip(axes[:, 0], panels, strict=False):
         if tops and panel.label in tops:
             ax.set_ylim(top=tops[panel.label])
@@ -90,16 +90,16 @@ def plot_series(
         nothing = {"ha": "center", "transform": axes[0, 0].transAxes}
         axes[0, 0].text(0.5, 0.5, "this run left no series", **nothing)
     handles = [
-        key(flow_words(run, flow), color=colour, linestyle=dashes)
+        legend_entry(flow_legend_label(run, flow), color=colour, linestyle=dashes)
         for flow, (colour, dashes) in zip(run.flows, looks.values(), strict=True)
     ]
     if rates and any(line.get_label() == "bottleneck" for line in axes[0, 0].lines):
-        handles.append(key("bottleneck, full", **FULL))
-    finish(figure, handles, footer, title=run_title(run), note=note)
+        handles.append(legend_entry("bottleneck, full", **FULL))
+    finish_figure(figure, handles, footer, title=run_title(run), note=note)
     return figure
 
 
-def over_time(
+def plot_stacked_panels(
     run: RunFolder, panels: Sequence[TimelinePanel], around_in: float, panel_in: float
 ) -> tuple[Figure, np.ndarray]:
     """Plot stacked panels of a run with its marks."""
@@ -112,7 +112,7 @@ def over_time(
     axes[-1, 0].set_xlim(0, max([run.load_s, 1.0]))
     axes[-1, 0].set_xlabel("Time since the load began (s)")
     draw_marks(axes[:, 0], run)
-    shows(figure.patch, cell_key(run))
+    tag_artist(figure.patch, cell_key(run))
     return figure, axes
 
 
@@ -148,7 +148,7 @@ def rate_window_s(run: RunFolder) -> float:
     return round(max([RATE_WINDOW_S, sampled, *rtts_s]), 3)
 
 
-def looks_of(flows: Sequence[FlowRecord]) -> dict[str, tuple[str, Any]]:
+def flow_styles(flows: Sequence[FlowRecord]) -> dict[str, tuple[str, Any]]:
     """Return each flow's colour (of its congestion control) and line style."""
     result: dict[str, tuple[str, Any]] = {}
     for flow in flows:
@@ -158,7 +158,7 @@ def looks_of(flows: Sequence[FlowRecord]) -> dict[str, tuple[str, Any]]:
     return result
 
 
-def flow_words(run: RunFolder, flow: FlowRecord) -> str:
+def flow_legend_label(run: RunFolder, flow: FlowRecord) -> str:
     """Return a flow's legend entry: name if several, sender, RTT."""
     offered = f" {flow.rate_bps / 1e6:g} Mbit/s" if flow.rate_bps else ""
     type_name = cc_name(flow.cc) if flow.cc else flow.kind.upper() + offered
@@ -169,7 +169,9 @@ def flow_words(run: RunFolder, flow: FlowRecord) -> str:
 
 
 def run_title(run: RunFolder) -> str:
-    levels = [named_level(name, level(value)) for name, value in run.factors] or [run.matrix]
+    levels = [level_with_factor_name(name, format_level(value)) for name, value in run.factors] or [
+        run.matrix
+    ]
     return ", ".join([*levels, f"repetition {run.repetition}"]) + (
         f" [{run.verdict}]" if run.verdict not in ("ok", None) else ""
     )
@@ -180,8 +182,8 @@ def draw_rates(
 ) -> None:
     """Plot flows' rates with their names, and the bottleneck's capacity."""
     draw_flows(ax, rates, looks)
-    steps = rate_steps(run)
-    top = top_of(rates)
+    steps = capacity_steps(run)
+    top = max_value(rates)
     full = max((rate for _, rate in steps), default=0.0)
     # cut off a burst at the start, which would flatten everything else, but not an empty link
     ax.set_ylim(0, min(top, 1.25 * full) * 1.08 if full and top > 0.3 * full else top * 1.1)
@@ -189,10 +191,10 @@ def draw_rates(
         look = {"where": "post", "label": "bottleneck", "zorder": 2, **FULL}
         ax.step(*zip(*steps, strict=True), **look)
     if len(rates) > 1:
-        name_ends(ax, rates, looks)
+        label_line_ends(ax, rates, looks)
 
 
-def rate_steps(run: RunFolder) -> list[tuple[float, float]]:
+def capacity_steps(run: RunFolder) -> list[tuple[float, float]]:
     """Return (t_s, payload capacity in Mbit/s) steps in the data direction."""
     if run.rate_bps is None:
         return []
@@ -223,22 +225,22 @@ def draw_flows(
 ) -> None:
     for name, series in lines.items():
         colour, dashes = looks[name]
-        t_s, value = min_max(series.t_s, series.value)
+        t_s, value = reduce_to_min_max(series.t_s, series.value)
         ax.plot(
             t_s, value, color=colour, linestyle=dashes, linewidth=1.2, label=f"lab {name}", zorder=3
         )
-    ax.set_ylim(0, 1.1 * top_of(lines))
-    thousands(ax.yaxis)
+    ax.set_ylim(0, 1.1 * max_value(lines))
+    format_thousands(ax.yaxis)
 
 
-def top_of(lines: Mapping[str, TimeSeries]) -> float:
+def max_value(lines: Mapping[str, TimeSeries]) -> float:
     """Return the maximum of all values; 1 without any."""
     import numpy as np
 
     return max((float(np.max(line.value)) for line in lines.values() if len(line)), default=0) or 1
 
 
-def name_ends(
+def label_line_ends(
     ax: Axes, rates: Mapping[str, TimeSeries], looks: Mapping[str, tuple[str, Any]]
 ) -> None:
     """Write the flows' names near the ends of their lines, without overlap."""
@@ -256,27 +258,27 @@ def name_ends(
         places.append(max(end, places[-1] + apart) if places else end)
     over = max(0.0, places[-1] - (high - apart / 3)) if places else 0.0
     for (_, name), index in zip(ends, places, strict=True):
-        name_at_right(ax, name, index - over, looks[name][0])
+        label_at_right(ax, name, index - over, looks[name][0])
 
 
-def name_at_right(ax: Axes, words: str, y: float, colour: str) -> None:
+def label_at_right(ax: Axes, words: str, y: float, colour: str) -> None:
     """Write text beside the axes, at a value."""
     right = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
-    note(ax, words, (1.0, y), (4, 0), fontsize=9, color=colour, **right)
+    annotate(ax, words, (1.0, y), (4, 0), fontsize=9, color=colour, **right)
 
 
 def draw_queue(ax: Axes, run: RunFolder, queue: TimeSeries) -> None:
     """Plot the bottleneck's backlog, and its limit if it is near."""
     import numpy as np
 
-    t_s, value = min_max(queue.t_s, queue.value)
+    t_s, value = reduce_to_min_max(queue.t_s, queue.value)
     ax.plot(t_s, value, color=INK, linewidth=1.1, label="queue")
     top = max(float(np.max(queue.value)), 1.0)
     if run.buffer_pkts is not None and top > 0.3 * run.buffer_pkts:
         draw_limit(ax, run.buffer_pkts)
         top = max(top, float(run.buffer_pkts))
     ax.set_ylim(0, top * 1.12)
-    thousands(ax.yaxis)
+    format_thousands(ax.yaxis)
 
 
 def draw_marks(axes: np.ndarray, run: RunFolder) -> None:
@@ -305,13 +307,13 @@ def draw_marks(axes: np.ndarray, run: RunFolder) -> None:
         left = min(at_s, max(0.0, run.load_s - width))
         ends[row] = left + width + letter_s
         above = {"xycoords": ("data", "axes fraction"), "annotation_clip": False}
-        note(axes[0], text, (left, 1.0), (0, 3 + 11 * row), ha="left", va="bottom", **above)
+        annotate(axes[0], text, (left, 1.0), (0, 3 + 11 * row), ha="left", va="bottom", **above)
 
 
 def draw_limit(ax: Axes, value: float) -> None:
     """Plot a named limit."""
     ax.axhline(value, color=FAINT, linestyle=(0, (4, 2)), linewidth=1.1, label="limit")
-    name_at_right(ax, "limit", value, FAINT)
+    label_at_right(ax, "limit", value, FAINT)
 
 
 def memory_check(run: RunFolder) -> Check | None:
@@ -336,7 +338,7 @@ def draw_memory(ax: Axes, run: RunFolder, limit: Check) -> None:
         t_s, mib = zip(*points, strict=True)
         ax.plot(t_s, mib, color=INK, linewidth=1.3, linestyle=dashes, label=host)
         middle = t_s[len(t_s) // 2], mib[len(mib) // 2]
-        note(ax, host, middle, (0, 4), fontsize=9, color=INK)
+        annotate(ax, host, middle, (0, 4), fontsize=9, color=INK)
         top = max(top, *mib)
     with suppress(ValueError):
         limit_mib = float(limit.asked)
@@ -366,24 +368,24 @@ def draw_idle(ax: Axes, shares: TimeSeries) -> None:
     ax.set_ylim(-3, 103)
 
 
-def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
     """Plot one run of each cell, or of selected cells."""
-    runs = typical_runs(sheet.sweep.matrix.cells)
-    formatted = runs if len(runs) <= MAX_SERIES else most_telling(runs)
+    runs = median_runs(sheet.sweep.matrix.cells)
+    formatted = runs if len(runs) <= MAX_SERIES else representative_runs(runs)
     note = f"{len(formatted)} of {len(runs)} cells are shown." if len(formatted) < len(runs) else ""
-    tops = common_tops(tuple(run for _, run in formatted))
+    tops = common_axis_limits(tuple(run for _, run in formatted))
     for cell, run in formatted:
-        text = cell_and_variant(cell)
+        text = cell_and_variant_label(cell)
         yield ReportFigure(
             plot_series(run, made_by_line([run]), note, tops),
             " ".join(filter(None, [f"{text}: {run.name} over time.", note, DRAWING.caption])),
-            file_name(text),
+            file_name_part(text),
             medians=False,
         )
 
 
 @lru_cache(maxsize=1)  # the figures for a page and for a phone have the same
-def common_tops(runs: tuple[RunFolder, ...]) -> Mapping[str, float]:
+def common_axis_limits(runs: tuple[RunFolder, ...]) -> Mapping[str, float]:
     """Return the upper end of each axis for all runs; none for values that differ by WIDE."""
     from matplotlib.figure import Figure
 
@@ -392,19 +394,17 @@ def common_tops(runs: tuple[RunFolder, ...]) -> Mapping[str, float]:
     tops: dict[str, list[float]] = {}
     for run in runs:
         rates = flow_rates(run, rate_window_s(run))
-        for panel in panels_of(run, rates, looks_of(run.flows)):
+        for panel in panels_of(run, rates, flow_styles(run.flows)):
             panel.draw(ax)
             tops.setdefault(panel.label, []).append(ax.get_ylim()[1])
     return {label: max(of_it) for label, of_it in tops.items() if max(of_it) <= WIDE * min(of_it)}
 
 
-def cell_and_variant(cell: Cell) -> str:
+def cell_and_variant_label(cell: Cell) -> str:
     return ", ".join(filter(None, (cell.label, cell.variant)))
 
 
-def typical_runs(
-    cells: Sequence[Cell], file: str = "sockets.jsonl"
-) -> list[tuple[Cell, RunFolder]]:
+def median_runs(cells: Sequence[Cell], file: str = "sockets.jsonl") -> list[tuple[Cell, RunFolder]]:
     """Return the cells with such a file, each with its (upper) median run."""
     result = []
     for cell in cells:
@@ -414,7 +414,7 @@ def typical_runs(
     return result
 
 
-def most_telling(runs: Sequence[tuple[Cell, RunFolder]]) -> list[tuple[Cell, RunFolder]]:
+def representative_runs(runs: Sequence[tuple[Cell, RunFolder]]) -> list[tuple[Cell, RunFolder]]:
     """Return all controls at one location: with a tunnel, 16 streams, 1 BDP, or nearest."""
 
     def far(cell: Cell) -> tuple[float, bool, float]:
@@ -422,7 +422,7 @@ def most_telling(runs: Sequence[tuple[Cell, RunFolder]]) -> list[tuple[Cell, Run
         return abs(run.streams - 16), run.tunnel == "direct", abs((run.buffer_bdp or 1.0) - 1.0)
 
     chosen = min((cell for cell, _ in runs), key=far)
-    return [pair for pair in runs if pair[0].but_cc == chosen.but_cc]
+    return [pair for pair in runs if pair[0].key_without_cc == chosen.key_without_cc]
 
 
 DRAWING = Drawing(

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gostlab.analysis.load.packets import time_sequences
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, Sheet
+from gostlab.analysis.load.time_sequences import time_sequences
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.time_sequence_graph import GraphRow, plot_time_sequences
 from gostlab.analysis.stats.cells import cell_key
 
 MAX_RUNS = 6  # rows of a figure
 
 
-def draw(sheet: Sheet) -> Iterator[ReportFigure]:
+def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
     """Plot the largest connection of the first run of each cell."""
     cells = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
     graphs = [

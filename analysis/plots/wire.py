@@ -14,16 +14,16 @@ from gostlab.analysis.plotting.facet import (
     BY_TUNNEL,
     FacetPanel,
     FacetSeries,
-    Value,
-    alike,
-    in_groups,
+    MetricAxis,
+    panel_of_groups,
+    single_series,
 )
 from gostlab.analysis.plotting.factors import tunnels_of
-from gostlab.analysis.plotting.marks import Place
-from gostlab.analysis.plotting.plot import Drawing, Sheet, Sweep
-from gostlab.analysis.plotting.style import INK, key
+from gostlab.analysis.plotting.marks import CellPosition
+from gostlab.analysis.plotting.plot import Drawing, FigureInput, MatrixInput
+from gostlab.analysis.plotting.style import INK, legend_entry
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import Column, Table, TableRow
+from gostlab.analysis.stats.table_formats import Column, Table, TableRow
 from gostlab.registry.tunnels import tunnel_kinds
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MEASURED = "#0072B2"
 measured_of = cache(wire_ratio)
 
 
-def bytes_by_tunnel(sweep: Sweep) -> list[TableRow]:
+def bytes_by_tunnel(sweep: MatrixInput) -> list[TableRow]:
     """Return the computed value and the median measured one per tunnel and MTU."""
     result: dict[tuple[str, int], list[float]] = {}
     for cell in sweep.matrix.cells:
@@ -54,7 +54,7 @@ def bytes_by_tunnel(sweep: Sweep) -> list[TableRow]:
     ]
 
 
-def measured(place: Place, line: FacetSeries) -> None:
+def mark_overheads(place: CellPosition, line: FacetSeries) -> None:
     """Plot a tick at the computed and a point at the measured value."""
     at, computed, got = place.at, place.row["computed"], place.row["measured"]
     if is_known(computed):
@@ -63,7 +63,7 @@ def measured(place: Place, line: FacetSeries) -> None:
         place.ax.plot(got, at, "o", color=MEASURED, markersize=5.5)
 
 
-def panels(sheet: Sheet) -> list[FacetPanel]:
+def panels(sheet: FigureInput) -> list[FacetPanel]:
     """Return a panel per MTU with a line per tunnel; none without measurements."""
     import pandas as pd
 
@@ -72,23 +72,23 @@ def panels(sheet: Sheet) -> list[FacetPanel]:
         return []
     result = result[result["tunnel"].isin(tunnels)]
     label = "Bytes on the wire per byte carried"
-    value = Value(lambda *_: None, "measured", measured, label)
+    value = MetricAxis(lambda *_: None, "measured", mark_overheads, label)
     return [
-        in_groups(
+        panel_of_groups(
             f"MTU {mtu} bytes", [(name, rows[rows["tunnel"] == name]) for name in tunnels], value
         )
         for mtu, rows in result.groupby("mtu_bytes")
     ]
 
 
-def keys(table: pd.DataFrame) -> list[Any]:
+def legend_handles(table: pd.DataFrame) -> list[Any]:
     return [
-        key("by the formats", color=INK, linewidth=1.6),
-        key("measured", color=MEASURED, marker="o", linestyle="none"),
+        legend_entry("by the formats", color=INK, linewidth=1.6),
+        legend_entry("measured", color=MEASURED, marker="o", linestyle="none"),
     ]
 
 
-def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
+def tables(sweep: MatrixInput, table: Any, name: str) -> Iterator[Table]:
     rows = bytes_by_tunnel(sweep)
     if rows:
         yield Table(
@@ -112,9 +112,9 @@ DRAWING = Drawing(
     caption="Bytes on the wire per byte carried: ticks as the formats say, points as measured.",
     draw=BY_TUNNEL(
         panels=panels,
-        keys=keys,
+        keys=legend_handles,
         degraded=None,
-        series=alike,
+        series=single_series,
         shared={"sharey": True, "sharex": True},
     ),
     tables=tables,

@@ -28,7 +28,7 @@ FILLS = {
 MORE_FILLS = ("#F5EFA9", "#C9EDE6")
 
 
-def fills_of(words: Sequence[str]) -> dict[str, str]:
+def phase_colours(words: Sequence[str]) -> dict[str, str]:
     """Return the colour of each phase's bands."""
     left = [fill for word, fill in FILLS.items() if word not in words]
     others = itertools.cycle([*left, *MORE_FILLS])

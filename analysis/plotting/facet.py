@@ -19,14 +19,14 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gostlab.analysis.plotting import marks, style
-from gostlab.analysis.plotting.factors import ccs_of, one_row, tunnel_title, tunnels_of
-from gostlab.analysis.plotting.marks import Place
-from gostlab.analysis.plotting.panel_layout import abreast, panel_figure
-from gostlab.analysis.plotting.plot import ReportFigure, Sheet
+from gostlab.analysis.plotting.factors import ccs_of, find_row, tunnel_title, tunnels_of
+from gostlab.analysis.plotting.marks import CellPosition
+from gostlab.analysis.plotting.panel_layout import grid_shape, panel_figure
+from gostlab.analysis.plotting.plot import FigureInput, ReportFigure
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import cc_name
-from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
+from gostlab.analysis.stats.table_formats import cc_name
+from gostlab.analysis.stats.throughput_model import ModelPath, ThroughputModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,35 +44,37 @@ class FacetSeries:
     levels: Mapping[str, Any]  # columns that select its cells: {"cc": "bbr"}
     colour: str = ""
     name: str = ""  # label of its marks: "lab bbr"
-    look: marks.Look = marks.PLAIN
+    look: marks.SeriesStyle = marks.PLAIN
     marker: str = ""  # instead of the look's marker
     dashes: Any = "-"
     flow: str = ""  # flow of the metric: goodput:flow1
     words: str = ""  # legend label
 
 
-def by_cc(table: pd.DataFrame, rows: pd.DataFrame, *, looks: bool = False) -> list[FacetSeries]:
+def series_by_cc(
+    table: pd.DataFrame, rows: pd.DataFrame, *, looks: bool = False
+) -> list[FacetSeries]:
     """Return a series for each congestion control; looks: each with its own marker."""
     return [
         FacetSeries(
             {"cc": cc},
             style.cc_colour(cc),
             f"lab {cc}",
-            marks.look_of(index) if looks else marks.PLAIN,
+            marks.series_style(index) if looks else marks.PLAIN,
         )
         for index, cc in enumerate(ccs_of(table))
     ]
 
 
-def alike(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSeries]:
+def single_series(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSeries]:
     """Return a single series: each cell has the colour of its congestion control."""
     return [FacetSeries({})]
 
 
-by_cc_look = partial(by_cc, looks=True)
+by_cc_look = partial(series_by_cc, looks=True)
 
 
-def by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSeries]:
+def series_by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSeries]:
     """Return a series for each congestion control with each tunnel."""
     return [
         FacetSeries(
@@ -91,20 +93,22 @@ def by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[FacetSerie
 
 
 # Function that marks a cell at its position, in its series' colour.
-Mark = Callable[[Place, FacetSeries], None]
+Mark = Callable[[CellPosition, FacetSeries], None]
 
 
-def point(place: Place, line: FacetSeries, *, study: Literal["", "behind", "before"] = "") -> None:
+def mark_point(
+    place: CellPosition, line: FacetSeries, *, study: Literal["", "behind", "before"] = ""
+) -> None:
     """Mark a cell as a point.
 
     study: plot the published value, larger behind the point, or of the same size before it.
     """
     if study:
-        marks.draw_study(place, behind=study == "behind")
+        marks.draw_published_value(place, behind=study == "behind")
     marks.draw_point(place, line.name, line.look, line.marker)
 
 
-def bar(place: Place, line: FacetSeries, *, how: str = "across") -> None:
+def mark_bar(place: CellPosition, line: FacetSeries, *, how: str = "across") -> None:
     """Mark a cell as a bar with its number above and the published value at its right."""
     marks.draw_bar(place, how)
 
@@ -113,12 +117,12 @@ Scale: TypeAlias = "Callable[[Axes, Literal['x', 'y'], pd.DataFrame], None]"
 
 
 @dataclass(frozen=True)
-class Value:
+class MetricAxis:
     """A metric read off one axis of a panel."""
 
     scale: Scale  # sets the scale of an axis for some cells
     figure: str = "goodput"
-    mark: Mark = point
+    mark: Mark = mark_point
     label: str = ""  # "": label of the metric
     own: bool = False  # scale by the panel's cells instead of all cells
 
@@ -131,30 +135,32 @@ def set_axis_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -
     ax.set(**{f"{way}lim": (low, high)})
 
 
-def up_to(
+def scale_from_zero(
     values: Callable[[pd.DataFrame], Sequence[float]], room: float, least: float = 1.0
 ) -> Scale:
     """Return a scale from zero to above all values of some cells, and above `least`."""
 
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
         set_axis_limits(ax, way, 0, room * (max([least, *values(table)]) or 1.0))
-        style.thousands(ax.xaxis if way == "x" else ax.yaxis)
+        style.format_thousands(ax.xaxis if way == "x" else ax.yaxis)
 
     return scale
 
 
 # Scale of the goodput with its runs and published values.
-from_zero = partial(up_to, partial(marks.figure_values, figure="goodput", link=False))
+from_zero = partial(scale_from_zero, partial(marks.metric_values, figure="goodput", link=False))
 
 
-def to_median(room: float, *columns: str, least: float = 1.0) -> Scale:
+def scale_to_medians(room: float, *columns: str, least: float = 1.0) -> Scale:
     """Return a scale from zero to above all values of some columns."""
-    return up_to(lambda table: known_values(table, *columns), room, least)
+    return scale_from_zero(lambda table: known_values(table, *columns), room, least)
 
 
-def counts(*columns: str) -> Scale:
+def count_scale(*columns: str) -> Scale:
     """Return a logarithmic scale with zero, to above all values of some columns."""
-    return lambda ax, _, table: style.counts_axis(ax, max([10.0, *known_values(table, *columns)]))
+    return lambda ax, _, table: style.set_count_axis(
+        ax, max([10.0, *known_values(table, *columns)])
+    )
 
 
 # -- what stands where
@@ -167,7 +173,7 @@ class FacetPanel:
     heading: str
     places: Sequence[tuple[float, pd.DataFrame]]
     names: Sequence[str]  # names of the positions; (): a numeric axis, set by `axis`
-    value: Value
+    value: MetricAxis
     behind: Callable[[Axes], None] = lambda _: None  # draws the background
 
     @property
@@ -180,13 +186,15 @@ class FacetPanel:
 Group: TypeAlias = "tuple[str, pd.DataFrame]"
 
 
-def in_groups(heading: str, groups: Sequence[Group], value: Value, **more: Any) -> FacetPanel:
+def panel_of_groups(
+    heading: str, groups: Sequence[Group], value: MetricAxis, **more: Any
+) -> FacetPanel:
     """Return a panel whose positions are named groups."""
     places = [(float(at), rows) for at, (_, rows) in enumerate(groups)]
     return FacetPanel(heading, places, [name for name, _ in groups], value, **more)
 
 
-def at_levels(table: pd.DataFrame, column: str) -> list[tuple[float, pd.DataFrame]]:
+def cells_by_level(table: pd.DataFrame, column: str) -> list[tuple[float, pd.DataFrame]]:
     """Return the cells at each level of a column, with the level as position."""
     return [(float(level), rows) for level, rows in table.groupby(column)]
 
@@ -194,7 +202,7 @@ def at_levels(table: pd.DataFrame, column: str) -> list[tuple[float, pd.DataFram
 def draw_models(
     ax: Axes,
     models: Sequence[ThroughputModel],
-    paths: Sequence[Path],
+    paths: Sequence[ModelPath],
     figure: str,
     of: str,
     at: np.ndarray,
@@ -206,11 +214,11 @@ def draw_models(
         points = [(getattr(path_at, of), of_path(path_at)) for path_at in there]
         known = [(position, value) for position, value in points if value is not None]
         if known:
-            look = {**marks.model_look(model), "alpha": 0.85, "zorder": 2}
+            look = {**marks.model_style(model), "alpha": 0.85, "zorder": 2}
             ax.plot(*zip(*known, strict=True), label=f"model {model.name}", **look)
 
 
-def by_streams(table: pd.DataFrame, rows: pd.DataFrame) -> list[Group]:
+def group_by_streams(table: pd.DataFrame, rows: pd.DataFrame) -> list[Group]:
     """Group some of a table's cells by the number of streams."""
     return [
         (f"{streams:g}", rows[rows["streams"] == streams])
@@ -221,7 +229,7 @@ def by_streams(table: pd.DataFrame, rows: pd.DataFrame) -> list[Group]:
 STREAMS = "Parallel iperf3 streams (number)"
 
 
-def patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
+def cc_patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
     """Return the legend's entry of each congestion control, as a coloured field."""
     from matplotlib.patches import Patch
 
@@ -231,24 +239,24 @@ def patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
     ]
 
 
-def pair_handles(table: pd.DataFrame, **look: Any) -> list[Any]:
+def tunnel_and_cc_handles(table: pd.DataFrame, **look: Any) -> list[Any]:
     """Return the legend's entry of each congestion control with each tunnel."""
     return [
-        style.key(line.words, color=line.colour, marker=line.marker, **look)
-        for line in by_tunnel_and_cc(table, table)
+        style.legend_entry(line.words, color=line.colour, marker=line.marker, **look)
+        for line in series_by_tunnel_and_cc(table, table)
     ]
 
 
 # Shape of stacked panels.
-stacked = partial(abreast, columns=1)
+stacked = partial(grid_shape, columns=1)
 
 
-def side_by_side(count: int) -> tuple[int, int]:
+def one_row_grid(count: int) -> tuple[int, int]:
     return 1, count
 
 
-def two_abreast(count: int) -> tuple[int, int]:
-    return abreast(count, min(2, count))
+def two_column_grid(count: int) -> tuple[int, int]:
+    return grid_shape(count, min(2, count))
 
 
 # -- the whole
@@ -258,17 +266,17 @@ def two_abreast(count: int) -> tuple[int, int]:
 class Facet:
     """A plot of panels; see the module."""
 
-    panels: Callable[[Sheet], Sequence[FacetPanel]]
+    panels: Callable[[FigureInput], Sequence[FacetPanel]]
     # The legend: series, more entries (from the plotted axes), published values, spread of the
     # runs, degraded cells.
-    keys: Callable[[pd.DataFrame], list[Any]] = patches
-    more_keys: Callable[[Sheet, np.ndarray], list[Any]] | None = None
+    keys: Callable[[pd.DataFrame], list[Any]] = cc_patches
+    more_keys: Callable[[FigureInput, np.ndarray], list[Any]] | None = None
     published: bool = True
     spread: bool = True
     degraded: Mapping[str, bool] | None = field(
         default_factory=dict
     )  # arguments of degraded_handles; None: no entry
-    series: Callable[[pd.DataFrame, pd.DataFrame], Sequence[FacetSeries]] = by_cc
+    series: Callable[[pd.DataFrame, pd.DataFrame], Sequence[FacetSeries]] = series_by_cc
     width: float = 0.8  # width of a position, which its series share
     step: float | None = None  # distance of series that do not share a width
     joined: Callable[[pd.Series], bool] | None = None  # selects the cells that a line joins, if any
@@ -289,19 +297,21 @@ class Facet:
     place_in: float = 0.0
     series_in: float = 0.0
     least_places: int = 2
-    shape: Callable[[int], tuple[int, int]] = style.grid
+    shape: Callable[[int], tuple[int, int]] = style.grid_shape
     shared: Mapping[str, Any] = field(default_factory=dict)
     medians: bool = True
     caption: str = ""  # a caption that contains {called}, else the plot's
 
-    def __call__(self, sheet: Sheet, caption: str = "", name: str = "") -> Iterator[ReportFigure]:
+    def __call__(
+        self, sheet: FigureInput, caption: str = "", name: str = ""
+    ) -> Iterator[ReportFigure]:
         """Return the figure, if there is a panel."""
         if panels := self.panels(sheet):
             text = caption or self.caption.format(called=sheet.called)
             yield ReportFigure(self.plot(sheet, panels), text, name, self.medians)
 
-    @style.styled
-    def plot(self, sheet: Sheet, panels: Sequence[FacetPanel]) -> Figure:
+    @style.in_report_style
+    def plot(self, sheet: FigureInput, panels: Sequence[FacetPanel]) -> Figure:
         table = sheet.rows
         series = self.series(table, table)
         places = max(len(panel.places) for panel in panels)
@@ -319,22 +329,28 @@ class Facet:
             panel.value.scale(ax, "x" if self.flat else "y", visible)
             panel.behind(ax)
             draw_cells(ax, self, panel, self.series(table, panel.rows))
-            draw_places(ax, self, panel)
+            label_positions(ax, self, panel)
             if self.axis is not None:
                 self.axis(ax, panels, series)
         positions_label = self.places if isinstance(self.places, str) else self.places(table)
-        name_axes(axes, self, panels, positions_label)
-        style.finish(figure, self.handles(sheet, panels, axes), sheet.footer, sheet.title)
+        label_axes(axes, self, panels, positions_label)
+        style.finish_figure(figure, self.handles(sheet, panels, axes), sheet.footer, sheet.title)
         return figure
 
-    def handles(self, sheet: Sheet, panels: Sequence[FacetPanel], axes: np.ndarray) -> list[Any]:
+    def handles(
+        self, sheet: FigureInput, panels: Sequence[FacetPanel], axes: np.ndarray
+    ) -> list[Any]:
         table, figures = sheet.rows, list(dict.fromkeys(panel.value.figure for panel in panels))
         if flows := [line.flow for line in self.series(table, table) if line.flow]:
             figures = [f"{figures[0]}:{flow}" for flow in flows]
         return [
             *self.keys(table),
             *(self.more_keys(sheet, axes) if self.more_keys else []),
-            *(marks.study_handles(table, *figures, called=sheet.called) if self.published else []),
+            *(
+                marks.published_handles(table, *figures, called=sheet.called)
+                if self.published
+                else []
+            ),
             *(marks.spread_handles(table, figures[0]) if self.spread else []),
             *(marks.degraded_handles(table, **self.degraded) if self.degraded is not None else []),
         ]
@@ -350,12 +366,17 @@ BY_TUNNEL = partial(
     panel_in=0.9,
     place_in=0.27,
     least_places=1,
-    shape=two_abreast,
+    shape=two_column_grid,
     shared={"sharey": True},
 )
 # A series for each congestion control with each tunnel.
 BY_PAIR = partial(
-    Facet, series=by_tunnel_and_cc, keys=pair_handles, published=False, spread=False, around_in=0.0
+    Facet,
+    series=series_by_tunnel_and_cc,
+    keys=tunnel_and_cc_handles,
+    published=False,
+    spread=False,
+    around_in=0.0,
 )
 # A panel for each tunnel, stacked; positions are the numbers of streams.
 BY_STREAMS = partial(Facet, places=STREAMS, shape=stacked, shared={"sharex": True})
@@ -371,17 +392,17 @@ def draw_cells(ax: Axes, facet: Facet, panel: FacetPanel, series: Sequence[Facet
         cells = [
             (at + aside, row)
             for at, rows in panel.places
-            if (row := one_row(rows, **line.levels)) is not None
+            if (row := find_row(rows, **line.levels)) is not None
         ]
         if facet.joined is not None:
             joined = [(at, row) for at, row in cells if facet.joined(row)]
             marks.draw_line(ax, joined, figure, line.colour, line.dashes, width=line.look.width)
         for at, row in cells:
-            cell_place = Place(ax, at, row, figure, line.colour, width, facet.flat)
+            cell_place = CellPosition(ax, at, row, figure, line.colour, width, facet.flat)
             panel.value.mark(cell_place, line)
 
 
-def draw_places(ax: Axes, facet: Facet, panel: FacetPanel) -> None:
+def label_positions(ax: Axes, facet: Facet, panel: FacetPanel) -> None:
     """Set the names of a panel's positions, and their grid."""
     if not panel.names:
         return
@@ -400,7 +421,7 @@ def draw_places(ax: Axes, facet: Facet, panel: FacetPanel) -> None:
         ax.grid(False, axis="y" if facet.flat else "x")
 
 
-def name_axes(axes: np.ndarray, facet: Facet, panels: Sequence[FacetPanel], places: str) -> None:
+def label_axes(axes: np.ndarray, facet: Facet, panels: Sequence[FacetPanel], places: str) -> None:
     """Label the axes: positions once or under each column, metrics at each panel."""
     values = [panel.value.axis for panel in panels]
     if facet.edges:
@@ -417,15 +438,15 @@ def name_axes(axes: np.ndarray, facet: Facet, panels: Sequence[FacetPanel], plac
             ax.set_xlabel(places)
 
 
-def tunnel_panels(table: pd.DataFrame, value: Value, aside: str = "") -> list[FacetPanel]:
+def tunnel_panels(table: pd.DataFrame, value: MetricAxis, aside: str = "") -> list[FacetPanel]:
     """Return a panel for each tunnel.
 
     aside: text appended to the heading of direct.
     """
     return [
-        in_groups(
+        panel_of_groups(
             tunnel_title(tunnel) + (aside if tunnel == "direct" else ""),
-            by_streams(table, table[table["tunnel"] == tunnel]),
+            group_by_streams(table, table[table["tunnel"] == tunnel]),
             value,
         )
         for tunnel in tunnels_of(table)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.published import level
-from gostlab.analysis.stats.cells import CC_ORDER, TUNNEL_ORDER, natural, rank
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.load.published import format_level
+from gostlab.analysis.stats.cells import CC_ORDER, TUNNEL_ORDER, known_first_key, natural_sort_key
+from gostlab.analysis.stats.table_formats import cc_name
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec.labels import PARTS, changes_label, names_cc_end, with_units
 from gostlab.spec.profile import DIRECTIONS
@@ -37,7 +37,7 @@ OTHER_DIFFERENCES = ("streams", "tunnel", "matrix", "cell")
 
 def tunnels_of(table: pd.DataFrame) -> list[str]:
     """Return the tunnels in a table, direct first."""
-    return sorted(table["tunnel"].unique(), key=lambda name: rank(name, TUNNEL_ORDER))
+    return sorted(table["tunnel"].unique(), key=lambda name: known_first_key(name, TUNNEL_ORDER))
 
 
 def ccs_of(table: pd.DataFrame) -> list[str]:
@@ -46,10 +46,10 @@ def ccs_of(table: pd.DataFrame) -> list[str]:
 
 
 def cc_rank(cc: str) -> tuple[int, str]:
-    return rank(cc, CC_ORDER)
+    return known_first_key(cc, CC_ORDER)
 
 
-def one_row(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
+def find_row(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
     """Return the cell at these levels, or None.
 
     Raises ValueError for several cells: the plot lacks a distinguishing column.
@@ -109,34 +109,38 @@ def varying_factors(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def only_condition(table: pd.DataFrame) -> str:
+def condition_axis_label(table: pd.DataFrame) -> str:
     """Return the label of an axis of conditions: their factor, if it is only one."""
     factors = varying_factors(table)
     return factor_heading(factors[0]) if len(factors) == 1 else ""
 
 
-def by_condition(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+def iterate_conditions(
+    table: pd.DataFrame, factors: Sequence[str]
+) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the name and cells of each condition, in the order of first cells."""
     if not factors:
         yield "", table
         return
-    for levels, rows in groups_of(table, factors):
+    for levels, rows in group_by_levels(table, factors):
         names = [
-            level_label(factor, value) if len(factors) == 1 else named_level(factor, value)
+            level_label(factor, value)
+            if len(factors) == 1
+            else level_with_factor_name(factor, value)
             for factor, value in zip(factors, levels, strict=True)
             if value is not None
         ]
         yield ", ".join(names), rows
 
 
-def told_apart(names: Sequence[str]) -> list[str]:
+def strip_common_prefix(names: Sequence[str]) -> list[str]:
     """Strip the common first word (course-…) of names."""
     heads = {name.split("-", 1)[0] for name in names}
     common = len(names) > 1 and len(heads) == 1 and all("-" in name for name in names)
     return [name.split("-", 1)[1] if common else name for name in names]
 
 
-def groups_of(
+def group_by_levels(
     table: pd.DataFrame, keys: Sequence[str]
 ) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
     """Return (levels, rows) of every existing combination of levels, in table order."""
@@ -163,11 +167,14 @@ def facets_of(
         yield (f"RTT {table[first].iloc[0]:g} ms" if first else ""), table
         return
     for levels, rows in sorted(
-        groups_of(table, keys), key=lambda pair: [natural(level(value)) for value in pair[0]]
+        group_by_levels(table, keys),
+        key=lambda pair: [natural_sort_key(format_level(value)) for value in pair[0]],
     ):
         yield (
             ", ".join(
-                f"RTT {value:g} ms" if key == "rtt_ms" else named_level(key, level(value))
+                f"RTT {value:g} ms"
+                if key == "rtt_ms"
+                else level_with_factor_name(key, format_level(value))
                 for key, value in zip(keys, levels, strict=True)
             ),
             rows,
@@ -181,7 +188,7 @@ def determines(table: pd.DataFrame, columns: Sequence[str], name: str) -> bool:
     return bool(table.groupby(list(columns), dropna=False)[name].nunique(dropna=False).max() <= 1)
 
 
-def named_level(factor: str, value: Any) -> str:
+def level_with_factor_name(factor: str, value: Any) -> str:
     """Format a level, with the factor's name if it is not self-explanatory."""
     name = factor.removeprefix("factor:")
     if name == "cc":
@@ -201,11 +208,11 @@ def named_level(factor: str, value: Any) -> str:
         return f"{value} queue"
     if name == "where":  # a user-defined factor whose other levels name an end
         return f"{cc_name(str(value))} everywhere"
-    name = of_its_link(name)
+    name = strip_link_prefix(name)
     return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_label(factor, value)}"
 
 
-def of_its_link(factor: str) -> str:
+def strip_link_prefix(factor: str) -> str:
     """Strip the prefix of a link's factor: second.hop2.loss becomes hop2 loss."""
     parts = factor.split(".")
     at = next((index for index, part in enumerate(parts) if LINK_NAME.fullmatch(part)), None)

@@ -16,7 +16,7 @@ SIGN = "cell:"  # prefix of an artist's gid; the keys of cells follow
 
 
 @dataclass(frozen=True)
-class Spot:
+class CellRegion:
     """A rectangle of a figure, in shares of it from its upper left corner."""
 
     keys: tuple[str, ...]  # keys of its cells
@@ -26,19 +26,19 @@ class Spot:
     height: float
 
 
-def shows(artist: Any, keys: str | Iterable[str]) -> None:
+def tag_artist(artist: Any, keys: str | Iterable[str]) -> None:
     """Tag an artist with a cell, or with several."""
     known = [keys] if isinstance(keys, str) else [key for key in dict.fromkeys(keys) if key]
     if known and all(known):
         artist.set_gid(SIGN + " ".join(known))
 
 
-def shows_row(artist: Any, row: pd.Series) -> None:
+def tag_artist_with_row(artist: Any, row: pd.Series) -> None:
     """Tag an artist with the cell of a table's row."""
-    shows(artist, str(row.get("key") or ""))
+    tag_artist(artist, str(row.get("key") or ""))
 
 
-def spots_of(figure: Figure) -> list[Spot]:
+def cell_regions(figure: Figure) -> list[CellRegion]:
     """Return the positions of cells in a laid-out figure, largest first.
 
     So points are above larger areas.
@@ -54,6 +54,6 @@ def spots_of(figure: Figure) -> list[Spot]:
         left, right = (min(max(x / figure_box.width, 0.0), 1.0) for x in (box.x0, box.x1))
         below, above = (min(max(y / figure_box.height, 0.0), 1.0) for y in (box.y0, box.y1))
         keys = tuple(str(artist.get_gid()).removeprefix(SIGN).split())
-        spots.append(Spot(keys, left, 1 - above, right - left, above - below))
+        spots.append(CellRegion(keys, left, 1 - above, right - left, above - below))
     unique = dict.fromkeys(spots)  # not a set, whose order differs between processes
     return sorted(unique, key=lambda spot: (-spot.width * spot.height, spot.left, spot.top))

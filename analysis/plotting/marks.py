@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting.factors import ccs_of
-from gostlab.analysis.plotting.image_map import shows_row
+from gostlab.analysis.plotting.image_map import tag_artist_with_row
 from gostlab.analysis.plotting.style import (
     DEGRADED_HATCH,
     FAINT,
     INK,
     ArtistStyle,
+    annotate,
     cc_colour,
-    key,
-    note,
-    short,
+    format_bar_value,
+    legend_entry,
 )
 from gostlab.analysis.stats.statistics import is_known
-from gostlab.analysis.stats.text_table import cc_name
-from gostlab.analysis.stats.throughput_model import Path, ThroughputModel
+from gostlab.analysis.stats.table_formats import cc_name
+from gostlab.analysis.stats.throughput_model import ModelPath, ThroughputModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ FLOW_MARKERS = ("o", "s", "^", "v")
 
 
 @dataclass(frozen=True)
-class Look:
+class SeriesStyle:
     """The marker and line of one series, distinguishable at equal positions.
 
     Marks are not shifted, because their position is a measured value; marks of earlier series are
@@ -48,17 +48,17 @@ class Look:
     width: float  # line width in points
 
 
-PLAIN = Look("o", 5.5, 1.6)
+PLAIN = SeriesStyle("o", 5.5, 1.6)
 # Styles of single runs, of published values, and of the capacity of a full link.
 EACH_RUN = {"linestyle": "none", "marker": "o", "markersize": 2.8, "markerfacecolor": "white"}
 DIAMOND = {"linestyle": "none", "marker": "D", "markerfacecolor": "white"}
 LINK = {"color": FAINT, "linewidth": 0.9}
 
 
-def look_of(place: int) -> Look:
+def series_style(place: int) -> SeriesStyle:
     """Return the look of the first, second, … series of a figure."""
     marker = FLOW_MARKERS[place % len(FLOW_MARKERS)]
-    return Look(marker, max(4.5, 8.0 - 1.4 * place), max(1.0, 2.6 - 0.6 * place))
+    return SeriesStyle(marker, max(4.5, 8.0 - 1.4 * place), max(1.0, 2.6 - 0.6 * place))
 
 
 # Points of a model's curve.
@@ -67,14 +67,14 @@ STEPS = 160
 PIXELS = 900
 
 
-def number(row: pd.Series, name: str) -> float:
+def row_value(row: pd.Series, name: str) -> float:
     """Return a value of a row; NaN if its table has no such column."""
     value = row.get(name)
     return math.nan if value is None else float(value)
 
 
 @dataclass(frozen=True)
-class Place:
+class CellPosition:
     """A cell's metric at its position in a panel."""
 
     ax: Axes
@@ -93,22 +93,22 @@ class Place:
         return line
 
 
-def typical(row: pd.Series, figure: str) -> list[float]:
+def typical_values(row: pd.Series, figure: str) -> list[float]:
     """Return the median of a cell's runs, or of each cluster."""
-    return [state.value for state in row[f"{figure}_states"]] or [number(row, figure)]
+    return [state.value for state in row[f"{figure}_states"]] or [row_value(row, figure)]
 
 
-def draw_point(place: Place, name: str, look: Look = PLAIN, marker: str = "") -> None:
+def draw_point(place: CellPosition, name: str, look: SeriesStyle = PLAIN, marker: str = "") -> None:
     """Plot a cell's median or clusters, hollow if degraded, with runs and interval.
 
     marker: instead of the look's marker.
     """
     row, figure, colour = place.row, place.figure, place.colour
-    if not is_known(number(row, figure)):
+    if not is_known(row_value(row, figure)):
         return
     draw_spread(place)
     point = place.plot(
-        typical(row, figure),
+        typical_values(row, figure),
         linestyle="none",
         marker=marker or look.marker,
         color=colour,
@@ -118,10 +118,10 @@ def draw_point(place: Place, name: str, look: Look = PLAIN, marker: str = "") ->
         label=name,
         zorder=5 + 1 / look.size,
     )
-    shows_row(point, row)
+    tag_artist_with_row(point, row)
 
 
-def draw_spread(place: Place) -> None:
+def draw_spread(place: CellPosition) -> None:
     """Plot each of several runs as a dot, and the median's interval if there is one."""
     row, figure, scale = place.row, place.figure, place.scale
     low, high = scale * row[f"{figure}_low"], scale * row[f"{figure}_high"]
@@ -134,7 +134,7 @@ def draw_spread(place: Place) -> None:
         place.plot(values, label="runs", **look, **EACH_RUN)
 
 
-def band_of(
+def published_band(
     row: pd.Series, figure: str, floor: float, full: float | None = None, scale: float = 1.0
 ) -> tuple[float, float] | None:
     """Return the published band of a metric, or None.
@@ -143,28 +143,28 @@ def band_of(
     """
     import numpy as np
 
-    least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
+    least, most = row_value(row, f"{figure}_least"), row_value(row, f"{figure}_most")
     if not is_known(least) and not is_known(most):
         return None
-    top = float(np.nanmax([number(row, "rate_mbit"), least])) if full is None else full
+    top = float(np.nanmax([row_value(row, "rate_mbit"), least])) if full is None else full
     low = scale * least if is_known(least) else floor
     return low, scale * most if is_known(most) else top
 
 
-def draw_band(place: Place, floor: float) -> None:
+def draw_band(place: CellPosition, floor: float) -> None:
     """Plot the published band; an open end extends to the axis or the link."""
-    if (band := band_of(place.row, place.figure, floor)) is not None:
+    if (band := published_band(place.row, place.figure, floor)) is not None:
         look = {"alpha": 0.17, "linewidth": 0, "zorder": 1, "label": "band"}
         ends = [place.at / 1.28, place.at * 1.28]
         place.ax.fill_between(ends, *band, color=place.colour, **look)
 
 
-def draw_study(place: Place, *, behind: bool = False) -> None:
+def draw_published_value(place: CellPosition, *, behind: bool = False) -> None:
     """Plot the published value of a cell as a diamond, if there is one.
 
     behind: larger, behind a point at the same position.
     """
-    value = number(place.row, f"{place.figure}_study")
+    value = row_value(place.row, f"{place.figure}_study")
     if is_known(value):
         place.plot(
             [place.scale * value],
@@ -178,7 +178,7 @@ def draw_study(place: Place, *, behind: bool = False) -> None:
         )
 
 
-def draw_bar(place: Place, how: str) -> None:
+def draw_bar(place: CellPosition, how: str) -> None:
     """Plot a cell's bar with its median, runs and interval, and the published value.
 
     Of several clusters the bar has the median of the largest. Numbers above are "across" or
@@ -188,19 +188,19 @@ def draw_bar(place: Place, how: str) -> None:
     lab = replace(place, at=place.at - place.width * 0.12, colour=INK)
     study = replace(place, at=place.at + place.width * 0.34, colour=INK)
     states = row[f"{figure}_states"]
-    median = max(states, key=lambda state: state.runs).value if states else number(row, figure)
+    median = max(states, key=lambda state: state.runs).value if states else row_value(row, figure)
     if row["n"] and is_known(median):
         draw_plain_bar(
             ax, lab.at, median, place.width * 0.62, row, colour, colour, f"lab {row['cc']}"
         )
         draw_spread(lab)
         reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
-        text = "\nor ".join(short(value) for value in typical(row, figure))
+        text = "\nor ".join(format_bar_value(value) for value in typical_values(row, figure))
         note_above(ax, lab.at, max(filter(is_known, reached)), text, how)
     if not row["n"]:
         note_above(ax, lab.at, 0.0, row["absent"], "upright", FAINT)
     draw_band_beside(study, zorder=2.5)
-    draw_study(replace(study, colour=colour))
+    draw_published_value(replace(study, colour=colour))
 
 
 def draw_plain_bar(
@@ -211,22 +211,22 @@ def draw_plain_bar(
     look = {"linewidth": 1.2, "hatch": DEGRADED_HATCH if degraded else None, "zorder": 2}
     face = "white" if degraded else face
     (drawn,) = ax.bar(x, top, width, color=face, edgecolor=edge, label=label, **look)
-    shows_row(drawn, row)
+    tag_artist_with_row(drawn, row)
 
 
 def note_above(
     ax: Axes, x: float, y: float, words: str, how: str = "across", colour: str = INK
 ) -> None:
     turned = 90 if how == "upright" else 0
-    note(ax, words, (x, y), (0, 4), ha="center", va="bottom", color=colour, rotation=turned)
+    annotate(ax, words, (x, y), (0, 4), ha="center", va="bottom", color=colour, rotation=turned)
 
 
-def draw_band_beside(place: Place, *, full: float | None = None, zorder: float = 1) -> None:
+def draw_band_beside(place: CellPosition, *, full: float | None = None, zorder: float = 1) -> None:
     """Plot the published band as a broad pale line at one position.
 
     An open end extends to zero or to `full` (None: the link).
     """
-    if (band := band_of(place.row, place.figure, 0.0, full, place.scale)) is not None:
+    if (band := published_band(place.row, place.figure, 0.0, full, place.scale)) is not None:
         look = {"alpha": 0.3, "linewidth": 8, "solid_capstyle": "butt", "label": "band"}
         place.ax.plot([place.at] * 2, band, color=place.colour, zorder=zorder, **look)
 
@@ -241,7 +241,7 @@ def draw_line(
     width: float = 1.6,
 ) -> None:
     """Join the points of one series."""
-    there = [(x, number(row, figure)) for x, row in points if is_known(number(row, figure))]
+    there = [(x, row_value(row, figure)) for x, row in points if is_known(row_value(row, figure))]
     if len(there) > 1:
         look = {"linestyle": dashes, "linewidth": width, "zorder": 3 + 0.1 / width}
         ax.plot(*zip(*there, strict=True), color=colour, label="line", **look)
@@ -257,18 +257,18 @@ def draw_capacity(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
             ax.axhline(full, zorder=1, label="link", **LINK)
 
 
-def paths_of(rows: pd.DataFrame) -> list[Path]:
+def paths_of(rows: pd.DataFrame) -> list[ModelPath]:
     """Return the distinct paths of some cells, without their loss."""
 
     def known(value: float) -> float | None:
         return value if is_known(value) else None
 
     paths = {
-        Path(
+        ModelPath(
             known(row["rate_mbit"] * 1e6),
             row["rtt_ms"],
             0.0,
-            known(number(row, "rmem_bytes")),
+            known(row_value(row, "rmem_bytes")),
             int(row["mtu_bytes"]),
         )
         for _, row in rows.iterrows()
@@ -278,7 +278,7 @@ def paths_of(rows: pd.DataFrame) -> list[Path]:
     )
 
 
-def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> list[float]:
+def metric_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> list[float]:
     """Return all values of a metric on an axis, with the link's capacity if it is plotted."""
     values_found = [
         value
@@ -300,12 +300,12 @@ def tint(colour: str, shade: int) -> Any:
     return tuple(channel + (1 - channel) * pale for channel in matplotlib.colors.to_rgb(colour))
 
 
-def shade_of(row: pd.Series, flows: Sequence[str], place: int) -> int:
+def shade_index(row: pd.Series, flows: Sequence[str], place: int) -> int:
     """Return the number of previous flows with the same congestion control."""
     return sum(row[f"cc:{flow}"] == row[f"cc:{flows[place]}"] for flow in flows[:place])
 
 
-def min_max(
+def reduce_to_min_max(
     t_s: np.ndarray, value: np.ndarray, columns: int = PIXELS
 ) -> tuple[np.ndarray, np.ndarray]:
     """Reduce a line to so many columns of pixels without visible change.
@@ -337,46 +337,46 @@ def cc_handles(table: pd.DataFrame, *, looks: bool = False) -> list[Any]:
     """Return the legend's entries of the lab's points; looks: with their markers."""
     handles = []
     for index, cc in enumerate(ccs_of(table)):
-        look = look_of(index) if looks else PLAIN
+        look = series_style(index) if looks else PLAIN
         size = min(6.5, look.size) if looks else None
         mark = {"marker": look.marker, "markersize": size, "linewidth": 1.6}
-        handles.append(key(f"{cc_name(cc)}, lab", color=cc_colour(cc), **mark))
+        handles.append(legend_entry(f"{cc_name(cc)}, lab", color=cc_colour(cc), **mark))
     return handles
 
 
-def model_look(model: ThroughputModel) -> ArtistStyle:
+def model_style(model: ThroughputModel) -> ArtistStyle:
     """Return the style of a model's curve."""
     return {"color": cc_colour(model.cc), "linestyle": (0, model.dashes), "linewidth": 1.3}
 
 
 def model_handles(models: Sequence[ThroughputModel]) -> list[Any]:
-    return [key(model.label, **model_look(model)) for model in models]
+    return [legend_entry(model.label, **model_style(model)) for model in models]
 
 
 def link_handles(table: pd.DataFrame) -> list[Any]:
     """Return the legend's entry of a full link's capacity."""
-    return [key("link, full", **LINK)] if table["rate_mbit"].notna().any() else []
+    return [legend_entry("link, full", **LINK)] if table["rate_mbit"].notna().any() else []
 
 
-def study_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> list[Any]:
+def published_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> list[Any]:
     """Return the legend's entries of published values."""
     from matplotlib.patches import Patch
 
-    def told(end: str) -> bool:
+    def is_reported(end: str) -> bool:
         columns = [f"{figure}_{end}" for figure in figures]
         return any(table[column].notna().any() for column in columns if column in table)
 
     handles: list[Any] = []
-    if told("study"):
-        handles.append(study_handle(f"the {called}, in its colour"))
-    if told("least") or told("most"):
+    if is_reported("study"):
+        handles.append(diamond_handle(f"the {called}, in its colour"))
+    if is_reported("least") or is_reported("most"):
         handles.append(Patch(facecolor=FAINT, alpha=0.25, label="published band"))
     return handles
 
 
-def study_handle(words: str) -> Any:
+def diamond_handle(words: str) -> Any:
     """Return the legend's entry of diamonds."""
-    return key(words, markersize=6, markeredgecolor=FAINT, markeredgewidth=1.5, **DIAMOND)
+    return legend_entry(words, markersize=6, markeredgecolor=FAINT, markeredgewidth=1.5, **DIAMOND)
 
 
 def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False) -> list[Any]:
@@ -393,10 +393,10 @@ def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False)
         label = ", ".join(filter(None, [flow, *properties]))
         colour = cc_colour(ccs[0]) if len(ccs) == 1 else FAINT
         if lines:
-            dashes, marker = FLOW_DASHES[index % len(FLOW_DASHES)], look_of(index).marker
-            handles.append(key(label, color=colour, linestyle=dashes, marker=marker))
+            dashes, marker = FLOW_DASHES[index % len(FLOW_DASHES)], series_style(index).marker
+            handles.append(legend_entry(label, color=colour, linestyle=dashes, marker=marker))
         else:
-            face = tint(colour, shade_of(table.iloc[0], flows, index))
+            face = tint(colour, shade_index(table.iloc[0], flows, index))
             handles.append(Patch(facecolor=face, edgecolor=colour, label=label))
     return handles
 
@@ -406,9 +406,9 @@ def spread_handles(table: pd.DataFrame, figure: str) -> list[Any]:
     handles = []
     if table[f"{figure}_low"].notna().any():
         label = f"interval of the median (≥ {table[f'{figure}_coverage'].min():.1%})"
-        handles.append(key(label, color=INK, marker="|", linewidth=1.3))
+        handles.append(legend_entry(label, color=INK, marker="|", linewidth=1.3))
     if (table["n"] > 1).any():
-        handles.append(key("each run", color=INK, **EACH_RUN))
+        handles.append(legend_entry("each run", color=INK, **EACH_RUN))
     return handles
 
 
@@ -422,5 +422,5 @@ def degraded_handles(table: pd.DataFrame, *, bar: bool = False, hollow: bool = T
         return [Patch(facecolor="white", edgecolor=FAINT, hatch=DEGRADED_HATCH, label="degraded")]
     if hollow:
         ring = {"marker": "o", "markerfacecolor": "white", "markeredgewidth": 1.5}
-        return [key("hollow: degraded", linestyle="none", color=FAINT, **ring)]
-    return [key("degraded", linestyle="none", marker=(6, 2, 0), color=INK)]
+        return [legend_entry("hollow: degraded", linestyle="none", color=FAINT, **ring)]
+    return [legend_entry("degraded", linestyle="none", marker=(6, 2, 0), color=INK)]

@@ -9,13 +9,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.published import TOLERANCE, TOLERANCE_FACTORS
-from gostlab.analysis.plotting.image_map import shows
-from gostlab.analysis.plotting.style import INK, cut, finish, key, new_figure, styled
+from gostlab.analysis.plotting.image_map import tag_artist
+from gostlab.analysis.plotting.style import (
+    INK,
+    finish_figure,
+    in_report_style,
+    legend_entry,
+    new_figure,
+    truncate,
+)
 from gostlab.analysis.stats.published_targets import (
     AGREES,
     DISAGREES,
     ONE_OF,
-    Target,
+    TargetComparison,
     counted_verdict,
     published_divisor,
 )
@@ -36,17 +43,19 @@ LINE_IN, CROWDED_LINE_IN = 0.29, 0.42
 MAX_DOTS_ABREAST = 3  # maximum of a line of normal height
 
 
-@styled
-def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figure:
+@in_report_style
+def draw_measured_vs_published(
+    rows: Sequence[TargetComparison], called: str, footer: str = ""
+) -> Figure:
     """Plot lab / study on a log axis, one line per matrix and metric.
 
     With too many lines there is one per metric. The bands of 10 % and of counts are shaded. At
-    least one row must have a ratio (over_study).
+    least one row must have a ratio (ratio_to_published).
     """
     from matplotlib.patches import Patch
 
-    ratios = [(row, over) for row in rows if (over := over_study(row)) is not None]
-    names = names_of([row for row, _ in ratios])
+    ratios = [(row, over) for row in rows if (over := ratio_to_published(row)) is not None]
+    names = row_labels([row for row, _ in ratios])
     lines = list(dict.fromkeys(names))
     furthest = max(max(over, 1 / over) if over else math.inf for _, over in ratios)
     edge = min(EDGE, max(MIN_EDGE, 1.25 * furthest))
@@ -85,20 +94,20 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
                 clip_on=not outside,
                 zorder=3,
             )
-            shows(dot, row.key)
+            tag_artist(dot, row.key)
     ax.set_xscale("log")
     ax.set_xlim(1 / edge, edge)
     # four decades have no space for 1, 2 and 5 of each
     ticks = [tick for tick in TICKS[:: 3 if edge > 20 else 1] if 1 / edge <= tick <= edge]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
-    ax.set_yticks(range(len(lines)), [cut(label, 44) for label in lines])
+    ax.set_yticks(range(len(lines)), [truncate(label, 44) for label in lines])
     ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(f"Lab / {called}")
     counts = Counter(row.verdict for row, _ in ratios)
     handles: list[Any] = [
-        key(
+        legend_entry(
             counted_verdict(verdict, counts[verdict]), color=colour, marker=marker, linestyle="none"
         )
         for verdict, (colour, marker) in LOOKS.items()
@@ -109,20 +118,20 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
         Patch(color=WIDE_BAND, label=f"counts: a factor of {factor_of_band:g}")
         for factor_of_band in factors
     ]
-    finish(fig, handles, footer)
+    finish_figure(fig, handles, footer)
     return fig
 
 
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
-def names_of(rows: Sequence[Target]) -> list[str]:
+def row_labels(rows: Sequence[TargetComparison]) -> list[str]:
     """Return each row's label: matrix and metric, or the metric alone for many labels."""
     both = [f"{row.matrix}: {row.figure}" if row.matrix else row.figure for row in rows]
     return both if len(set(both)) <= MAX_LINES else [row.figure for row in rows]
 
 
-def over_study(row: Target) -> float | None:
+def ratio_to_published(row: TargetComparison) -> float | None:
     """Return the lab's median over the published value; None without a ratio.
 
     An infinite time is infinite.
@@ -133,9 +142,9 @@ def over_study(row: Target) -> float | None:
     return max(0.0, row.got.median / reference)
 
 
-def against_caption(rows: Sequence[Target], called: str) -> str:
+def agreement_caption(rows: Sequence[TargetComparison], called: str) -> str:
     """State how many values the figure contains, and how many it cannot."""
-    plotted = sum(over_study(row) is not None for row in rows)
+    plotted = sum(ratio_to_published(row) is not None for row in rows)
     missing = len(rows) - plotted
     caption = (
         f"Lab over {called}, a dot per published number: {plotted} of {len(rows)}. A number is the"

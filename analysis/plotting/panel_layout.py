@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gostlab.analysis.load.published import level
+from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting import style
-from gostlab.analysis.plotting.factors import cc_rank, named_level, told_apart
-from gostlab.analysis.plotting.image_map import shows
+from gostlab.analysis.plotting.factors import cc_rank, level_with_factor_name, strip_common_prefix
+from gostlab.analysis.plotting.image_map import tag_artist
 from gostlab.analysis.plotting.plot import ReportFigure
 from gostlab.analysis.stats.cells import Cell
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.table_formats import cc_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,22 +38,26 @@ ConditionRuns = tuple[str, Sequence[RunFolder]]
 Each = TypeVar("Each")
 
 
-def conditions(cells: Sequence[Cell], measured: Callable[[RunFolder], bool]) -> list[ConditionRuns]:
+def runs_by_condition(
+    cells: Sequence[Cell], measured: Callable[[RunFolder], bool]
+) -> list[ConditionRuns]:
     """Return the counted runs that measured something, by condition.
 
     Conditions are in the order of the cells, formed by the varying factors without the congestion
     control.
     """
     by_condition: dict[str, list[RunFolder]] = {}
-    levels = {(name, level(value)) for cell in cells for name, value in cell.factors}
+    levels = {(name, format_level(value)) for cell in cells for name, value in cell.factors}
     seen = Counter(name for name, _ in levels if name != "cc")
     for cell in cells:
         text = ", ".join(
-            named_level(name, level(value)) for name, value in cell.factors if seen[name] > 1
+            level_with_factor_name(name, format_level(value))
+            for name, value in cell.factors
+            if seen[name] > 1
         )
         by_condition.setdefault(text, []).extend(run for run in cell.counted if measured(run))
     known = [(text, tuple(runs)) for text, runs in by_condition.items() if runs]
-    names = told_apart([text for text, _ in known])
+    names = strip_common_prefix([text for text, _ in known])
     return [(name, runs) for name, (_, runs) in zip(names, known, strict=True)]
 
 
@@ -73,13 +77,13 @@ def panel_figure(
     and footer; shape: rows and columns if they differ from `grid`; shared: sharex, sharey,
     gridspec_kw.
     """
-    rows, columns = shape or style.grid(len(headings))
+    rows, columns = shape or style.grid_shape(len(headings))
     if style.NARROW.get():
         rows, columns = len(headings), 1
     figure, axes = style.new_figure(around_in + panel_in * rows, rows, columns, **shared)
     more = {"pad": pad, "fontsize": fontsize}
     for ax, heading in zip(axes.flat, headings, strict=False):
-        style.head_panel(
+        style.set_panel_heading(
             ax, heading, columns, **{name: value for name, value in more.items() if value}
         )
     for ax in axes.flat[len(headings) :]:
@@ -87,7 +91,7 @@ def panel_figure(
     return figure, axes
 
 
-def abreast(count: int, columns: int) -> tuple[int, int]:
+def grid_shape(count: int, columns: int) -> tuple[int, int]:
     """Return the rows and columns of so many panels."""
     return -(-count // columns), columns
 
@@ -132,7 +136,7 @@ def map_figure(
         [heading for heading, _ in facets],
         0.8 + line_in * len(down),
         around_in=around_in,
-        shape=abreast(len(facets), columns),
+        shape=grid_shape(len(facets), columns),
         fontsize=SMALL_PT,
         sharey=True,
     )
@@ -141,8 +145,8 @@ def map_figure(
         for column, line in product(range(len(across)), range(len(down))):
             field = field_of(facet, column, line)
             colour = "white" if math.isnan(field.value) else coloured.to_rgba(field.value)
-            draw_field(ax, column, line, field, colour, pt)
-        name_fields(ax, across, down)
+            draw_tile(ax, column, line, field, colour, pt)
+        label_tiles(ax, across, down)
     for ax in axes[:, 0]:
         ax.set_ylabel(y)
     for ax in axes.flat[max(0, len(facets) - axes.shape[1]) : len(facets)]:
@@ -152,7 +156,7 @@ def map_figure(
     return figure, bar
 
 
-def draw_field(ax: Axes, column: int, line: int, field: MapTile, colour: Any, pt: float) -> None:
+def draw_tile(ax: Axes, column: int, line: int, field: MapTile, colour: Any, pt: float) -> None:
     from matplotlib.patches import Rectangle
 
     look = {
@@ -161,7 +165,7 @@ def draw_field(ax: Axes, column: int, line: int, field: MapTile, colour: Any, pt
         "hatch": style.DEGRADED_HATCH if field.degraded else None,
         "linewidth": 0.8,
     }
-    shows(ax.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, **look)), field.keys)
+    tag_artist(ax.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, **look)), field.keys)
     ink = ON_FIELD.get(field.ink, field.ink) if not math.isnan(field.value) else field.ink
     middle = {"ha": "center", "va": "center", "fontsize": pt, "color": ink}
     ax.text(column, line, field.words, **middle)
@@ -170,7 +174,7 @@ def draw_field(ax: Axes, column: int, line: int, field: MapTile, colour: Any, pt
         ax.text(column + 0.46, line + 0.44, field.aside, **corner)
 
 
-def name_fields(ax: Axes, across: Sequence[str], down: Sequence[str]) -> None:
+def label_tiles(ax: Axes, across: Sequence[str], down: Sequence[str]) -> None:
     """Set the names of a map's columns and lines, and remove its frame."""
     ax.set_xticks(range(len(across)), list(across))
     ax.set_yticks(range(len(down)), list(down))
@@ -193,21 +197,21 @@ def condition_figure(
     return figure, axes
 
 
-def of_each_cc(runs: Iterable[RunFolder]) -> list[tuple[str, list[RunFolder]]]:
+def group_by_cc(runs: Iterable[RunFolder]) -> list[tuple[str, list[RunFolder]]]:
     by_cc: dict[str, list[RunFolder]] = {}
     for run in runs:
         by_cc.setdefault(run.cc, []).append(run)
     return sorted(by_cc.items(), key=lambda pair: cc_rank(pair[0]))
 
 
-def cc_lines(ccs: Iterable[str], **look: Any) -> list[Any]:
+def cc_legend_lines(ccs: Iterable[str], **look: Any) -> list[Any]:
     return [
-        style.key(cc_name(cc), color=style.cc_colour(cc), **look)
+        style.legend_entry(cc_name(cc), color=style.cc_colour(cc), **look)
         for cc in sorted(set(ccs), key=cc_rank)
     ]
 
 
-def pictures(
+def paged_figures(
     found: Sequence[Each],
     plot: Callable[[Sequence[Each], str], Figure],
     caption: str,

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting.factors import facets_of
-from gostlab.analysis.plotting.style import drawing_narrow
-from gostlab.analysis.stats.cells import Cell, MatrixResults, file_name, to_table
-from gostlab.analysis.stats.text_table import Table, n_note
+from gostlab.analysis.plotting.style import narrow_style
+from gostlab.analysis.stats.cells import Cell, MatrixResults, file_name_part, to_table
+from gostlab.analysis.stats.table_formats import Table, n_note
 from gostlab.errors import BadInput
 from gostlab.registry import plots as declared
 
@@ -51,7 +51,7 @@ class ReportFigure:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class MatrixInput:
     """A matrix and its context, the input of plots."""
 
     matrix: MatrixResults
@@ -87,10 +87,10 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class FigureInput:
     """The input of one figure."""
 
-    sweep: Sweep
+    sweep: MatrixInput
     rows: pd.DataFrame
     levels: str = ""  # levels of this figure: "buffer 1 BDP"
     note: str = ""  # note on the figure: that it is one of several
@@ -111,28 +111,28 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedCells:
     """The cells of a plot: a matrix's own, with or without those of other matrices."""
 
     cells: tuple[Cell, ...]
     elsewhere: str = ""  # name of the matrix with the figure, if it is another one
 
 
-def own_cells(sweep: Sweep) -> Joined:
-    return Joined(sweep.matrix.cells)
+def matrix_cells(sweep: MatrixInput) -> JoinedCells:
+    return JoinedCells(sweep.matrix.cells)
 
 
-def valid_rows(table: pd.DataFrame) -> pd.DataFrame:
+def rows_with_runs(table: pd.DataFrame) -> pd.DataFrame:
     """Return the cells with a counted run."""
     return table[table["n"] > 0].reset_index(drop=True)
 
 
-def known_rows(figure: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def rows_with_metric(figure: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Return a function that selects the cells with a value of a metric."""
-    return lambda table: valid_rows(table[table[figure].notna()])
+    return lambda table: rows_with_runs(table[table[figure].notna()])
 
 
-def with_absent(table: pd.DataFrame) -> pd.DataFrame:
+def rows_including_absent(table: pd.DataFrame) -> pd.DataFrame:
     """Return all cells, including those without runs, if any run counts."""
     return table if (table["n"] > 0).any() else table.head(0)
 
@@ -143,14 +143,16 @@ class Drawing:
 
     word: str  # name in `draw:`
     caption: str
-    draw: Callable[[Sheet], Iterable[ReportFigure]]
+    draw: Callable[[FigureInput], Iterable[ReportFigure]]
     # Columns that its axes, colours and facets distinguish; None: it distinguishes every factor.
     shows: tuple[str, ...] | None = None
     metrics: tuple[str, ...] = ("goodput",)  # a headline has the first with a value
-    cells: Callable[[Sweep], Joined] = own_cells
-    rows: Callable[[pd.DataFrame], pd.DataFrame] = valid_rows  # selects the cells that it can plot
+    cells: Callable[[MatrixInput], JoinedCells] = matrix_cells
+    rows: Callable[[pd.DataFrame], pd.DataFrame] = (
+        rows_with_runs  # selects the cells that it can plot
+    )
     needs: str = "a run that counts"  # requirement of `rows`
-    tables: Callable[[Sweep, pd.DataFrame, str], Iterable[Table]] | None = (
+    tables: Callable[[MatrixInput, pd.DataFrame, str], Iterable[Table]] | None = (
         None  # tables of the plot
     )
     borrows: bool = False  # use a study's value of another matrix on the same path
@@ -159,7 +161,7 @@ class Drawing:
 
 
 @dataclass
-class Drawn:
+class PlotResult:
     """The results of a plot of a matrix."""
 
     pictures: list[ReportFigure] = field(default_factory=list)
@@ -167,13 +169,13 @@ class Drawn:
     note: str = ""
 
 
-def drawing_of(word: str) -> Drawing:
+def find_drawing(word: str) -> Drawing:
     """Return the plot of that name, over the factors in it (heatmap(loss, rtt)).
 
     Raises BadInput if there is none or its file is invalid.
     """
-    word, factors = declared.parts_of(word)
-    drawing = declared_drawing(word)
+    word, factors = declared.split_plot_name(word)
+    drawing = import_drawing(word)
     if factors is None:
         return drawing
     if drawing.over is None:
@@ -181,7 +183,7 @@ def drawing_of(word: str) -> Drawing:
     return drawing.over(drawing, *factors)
 
 
-def declared_drawing(word: str) -> Drawing:
+def import_drawing(word: str) -> Drawing:
     """Import a plot from its file.
 
     Raises BadInput.
@@ -195,7 +197,7 @@ def declared_drawing(word: str) -> Drawing:
     return plot
 
 
-def words_for(matrix: MatrixResults) -> tuple[str, ...]:
+def plot_names(matrix: MatrixResults) -> tuple[str, ...]:
     """Return the names of a matrix's plots: from its file, or by its factors."""
     if matrix.draw:
         return tuple(dict.fromkeys(matrix.draw))
@@ -209,25 +211,27 @@ def words_for(matrix: MatrixResults) -> tuple[str, ...]:
     return ("cells", "series")
 
 
-def draw_matrix(drawing: Drawing, sweep: Sweep, name: str, *, with_narrow: bool = False) -> Drawn:
+def draw_matrix(
+    drawing: Drawing, sweep: MatrixInput, name: str, *, with_narrow: bool = False
+) -> PlotResult:
     """Plot a matrix: figures and tables; `name` is the prefix of files.
 
     with_narrow: draw the first figure for a phone, too.
     """
     joined = drawing.cells(sweep)
     table = sweep.table(joined.cells, borrows=drawing.borrows)
-    drawn = Drawn(tables=list(drawing.tables(sweep, table, name) if drawing.tables else ()))
+    drawn = PlotResult(tables=list(drawing.tables(sweep, table, name) if drawing.tables else ()))
     if joined.elsewhere:
         drawn.note = f"These cells stand in the figure of {joined.elsewhere}."
         return drawn
     rows = drawing.rows(table)
-    for sheet in () if rows.empty else sheets_of(drawing, sweep, rows):
+    for sheet in () if rows.empty else figure_inputs(drawing, sweep, rows):
         drawn.pictures += [
-            finished(picture, drawing, sheet, f"{name}-{drawing.word}")
+            complete_figure(picture, drawing, sheet, f"{name}-{drawing.word}")
             for picture in drawing.draw(sheet)
         ]
         if with_narrow and drawn.pictures and drawn.pictures[0].narrow is None:
-            with drawing_narrow():
+            with narrow_style():
                 narrow = next(iter(drawing.draw(sheet))).figure
             drawn.pictures[0] = replace(drawn.pictures[0], narrow=narrow)
     if not drawn.pictures and (table["n"] > 0).any():
@@ -235,7 +239,7 @@ def draw_matrix(drawing: Drawing, sweep: Sweep, name: str, *, with_narrow: bool 
     return drawn
 
 
-def sheets_of(drawing: Drawing, sweep: Sweep, rows: pd.DataFrame) -> list[Sheet]:
+def figure_inputs(drawing: Drawing, sweep: MatrixInput, rows: pd.DataFrame) -> list[FigureInput]:
     """Return one sheet per level of every factor that the plot does not distinguish."""
     facets = [("", rows)] if drawing.shows is None else list(facets_of(rows, known=drawing.shows))
     plotted = facets[:MAX_FIGURES]
@@ -244,19 +248,21 @@ def sheets_of(drawing: Drawing, sweep: Sweep, rows: pd.DataFrame) -> list[Sheet]
     if len(plotted) < len(facets):
         note = f"{cells} of {len(rows)} cells are shown, {OWN_SCALE}"
     return [
-        Sheet(sweep, facet_rows.reset_index(drop=True), levels, note if levels else "")
+        FigureInput(sweep, facet_rows.reset_index(drop=True), levels, note if levels else "")
         for levels, facet_rows in plotted
     ]
 
 
-def finished(picture: ReportFigure, drawing: Drawing, sheet: Sheet, name: str) -> ReportFigure:
+def complete_figure(
+    picture: ReportFigure, drawing: Drawing, sheet: FigureInput, name: str
+) -> ReportFigure:
     """Return a figure with its complete caption and file name."""
     parts = [
         f"{sheet.title}:" if sheet.title else "",
         picture.caption or drawing.caption,
         n_note(sheet.rows) if picture.medians else "",
     ]
-    suffix = file_name(sheet.levels) if sheet.levels else ""
+    suffix = file_name_part(sheet.levels) if sheet.levels else ""
     return replace(
         picture,
         caption=" ".join(part for part in parts if part),

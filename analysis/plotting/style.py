@@ -139,7 +139,7 @@ NARROW: ContextVar[bool] = ContextVar("NARROW", default=False)
 
 
 @contextmanager
-def drawing_narrow() -> Iterator[None]:
+def narrow_style() -> Iterator[None]:
     """Draw for a phone in the block."""
     token = NARROW.set(True)
     try:
@@ -154,7 +154,7 @@ def width_share() -> float:
 
 
 @contextmanager
-def drawing_on(canvas: Canvas) -> Iterator[None]:
+def canvas_style(canvas: Canvas) -> Iterator[None]:
     """Draw on a user's canvas, in the user's style, in the block."""
     token = CANVAS.set(canvas)
     try:
@@ -163,7 +163,7 @@ def drawing_on(canvas: Canvas) -> Iterator[None]:
         CANVAS.reset(token)
 
 
-def styled(draw: F) -> F:
+def in_report_style(draw: F) -> F:
     """Draw in the report's style, or on a user's canvas in the user's style."""
 
     @functools.wraps(draw)
@@ -263,7 +263,7 @@ def new_figure(
     return figure, axes
 
 
-def save(figure: Figure, kind: str) -> bytes:
+def save_figure(figure: Figure, kind: str) -> bytes:
     """Return the figure as "svg", "pdf" or "png"; equal figures give equal bytes."""
     import matplotlib.colors
 
@@ -275,7 +275,7 @@ def save(figure: Figure, kind: str) -> bytes:
     return out.getvalue()
 
 
-def finish(
+def finish_figure(
     figure: Figure, handles: Sequence[Any], footer: str, title: str = "", note: str = ""
 ) -> None:
     """Add title, legend, note and the software that produced the numbers.
@@ -331,14 +331,14 @@ def finish(
     layout.set(rect=(0.006, bottom_in / height, 0.988, 1 - (top_in + bottom_in) / height))
 
 
-def key(label: str, **look: Any) -> Line2D:
+def legend_entry(label: str, **look: Any) -> Line2D:
     """Return a legend entry: a line, or a mark with linestyle="none"."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], label=label, **look)
 
 
-def note(
+def annotate(
     ax: Axes, words: str, at: tuple[float, float], aside: tuple[float, float], **look: Any
 ) -> None:
     """Write small text at an offset in points from a position."""
@@ -346,21 +346,21 @@ def note(
     ax.annotate(words, at, xytext=aside, textcoords="offset points", **{**usual, **look})
 
 
-def cut(text: str, length: int) -> str:
+def truncate(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 # -- axes
 
 
-def thousands(axis: Any) -> None:
+def format_thousands(axis: Any) -> None:
     """Format an axis with thousands separators: 1,500."""
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def name_ticks(
+def set_tick_labels(
     axis: Any, marks: Sequence[float], words: Callable[[float], str] = "{:g}".format
 ) -> None:
     """Set the ticks of an axis and their labels."""
@@ -371,7 +371,7 @@ def name_ticks(
     axis.set_minor_locator(NullLocator())
 
 
-def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
+def format_log_axis(axis: Any, low: float, high: float, most: int = 7) -> None:
     """Format a log axis with plain numbers: 0.1, 1, 10, 1,000.
 
     Short axes have ticks at 1, 2 and 5 of each decade.
@@ -384,41 +384,45 @@ def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
         ]
     marks = [mark for mark in marks if low <= mark <= high]
     every = math.ceil(len(marks) / most)
-    name_ticks(axis, marks[::-1][::every][::-1], "{:,.10g}".format)
+    set_tick_labels(axis, marks[::-1][::every][::-1], "{:,.10g}".format)
 
 
-def log_axis(ax: Axes, which: Literal["x", "y"], low: float, high: float, most: int = 7) -> None:
+def set_log_axis(
+    ax: Axes, which: Literal["x", "y"], low: float, high: float, most: int = 7
+) -> None:
     """Set a log axis between two values, with plain numbers."""
     ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
-    plain_log(ax.xaxis if which == "x" else ax.yaxis, low, high, most)
+    format_log_axis(ax.xaxis if which == "x" else ax.yaxis, low, high, most)
 
 
-def counts_axis(ax: Axes, top: float) -> None:
+def set_count_axis(ax: Axes, top: float) -> None:
     """Set a symlog axis, linear to 1, so that zero has a position."""
     ax.set_yscale("symlog", linthresh=1.0, linscale=0.5)
     decades = range(math.ceil(math.log10(max(top, 10.0))) + 1)
     ax.set_ylim(-0.25, 10.0 ** (math.log10(top) * 1.06 + 0.15))
     every = 2 if len(decades) > 5 else 1
     marks = [0.0, *(10.0**decade for decade in decades if decade % every == 0)]
-    name_ticks(ax.yaxis, marks, "{:,.0f}".format)
+    set_tick_labels(ax.yaxis, marks, "{:,.0f}".format)
 
 
 # Ticks of ratio axes.
 RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 
-def ratio_axis(ax: Axes, low: float, high: float) -> None:
+def set_ratio_axis(ax: Axes, low: float, high: float) -> None:
     """Set a log axis with common ratios as ticks."""
     ax.set_yscale("log")
     ax.set_ylim(low, high)
-    name_ticks(ax.yaxis, [step for step in RATIOS if low <= step <= high])
+    set_tick_labels(ax.yaxis, [step for step in RATIOS if low <= step <= high])
 
 
 def superscript(power: int) -> str:
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def apart(levels: Sequence[float], ratio: float = 1.22, share: float = 0.0) -> list[float]:
+def levels_with_space(
+    levels: Sequence[float], ratio: float = 1.22, share: float = 0.0
+) -> list[float]:
     """Return the levels that have space for a label on a log axis.
 
     share: minimum distance on a linear axis.
@@ -433,7 +437,7 @@ def apart(levels: Sequence[float], ratio: float = 1.22, share: float = 0.0) -> l
     return selected
 
 
-def grid(count: int) -> tuple[int, int]:
+def grid_shape(count: int) -> tuple[int, int]:
     """Return the rows and columns of so many facets: at most three columns, two for four."""
     columns = min(3, max(1, count))
     if count == 4:
@@ -458,18 +462,18 @@ def label_edges(axes: np.ndarray, used: int, x: str, y: str) -> None:
         middle.set_xlabel(x)
 
 
-def wrapped(text: str, width: int) -> str:
+def wrap_label(text: str, width: int) -> str:
     """Wrap a label under a group of bars, so that it does not touch its neighbours."""
     width = max(6, width)
     if any(len(word) > width for word in text.split(" ")):
         # prefer a break between a value and its unit to one inside a word
         text = text.replace("\u00a0", " ")
-    text = " ".join(broken(word, width) for word in text.split(" "))
+    text = " ".join(break_long_words(word, width) for word in text.split(" "))
     lines = textwrap.wrap(text, width, break_long_words=True)
     return "\n".join([*lines[:3], *(["…"] if len(lines) > 3 else [])])
 
 
-def broken(word: str, width: int) -> str:
+def break_long_words(word: str, width: int) -> str:
     """Insert spaces into a word longer than a line: rate_kbit= 15000."""
     if len(word) <= width:
         return word
@@ -481,13 +485,13 @@ def broken(word: str, width: int) -> str:
     return " ".join(lines)
 
 
-def fits(text: str, width: int) -> bool:
+def fits_wrapped(text: str, width: int) -> bool:
     """Return whether `wrapped` keeps the whole text and all words."""
     lines = textwrap.wrap(text, width, break_long_words=False)
     return len(lines) <= 3 and all(len(line) <= width for line in lines)
 
 
-def head_panel(ax: Axes, heading: str, columns: int, **more: Any) -> None:
+def set_panel_heading(ax: Axes, heading: str, columns: int, **more: Any) -> None:
     """Set a panel's heading, wrapped to its width.
 
     Truncated headings might be indistinguishable.
@@ -498,7 +502,7 @@ def head_panel(ax: Axes, heading: str, columns: int, **more: Any) -> None:
     ax.set_title(heading, **more)
 
 
-def short(value: float) -> str:
+def format_bar_value(value: float) -> str:
     """Format a value above a bar: 1,432, 144, 12.0, 9.3, 3.0, 0.61."""
     if value >= 100 or not value:
         return f"{value:,.0f}"

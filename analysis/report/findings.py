@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.load.published import Study, clean
+from gostlab.analysis.load.published import Study, clean_text
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.runs import ExperimentFolders
 from gostlab.analysis.plotting import plot
 from gostlab.analysis.plotting.factors import ccs_of
 from gostlab.analysis.plotting.measured_vs_published import (
-    against_caption,
-    draw_against,
-    over_study,
+    agreement_caption,
+    draw_measured_vs_published,
+    ratio_to_published,
 )
 from gostlab.analysis.report import tables
 from gostlab.analysis.report.headline import Headline, write_headline
 from gostlab.analysis.stats import published_targets
-from gostlab.analysis.stats.cells import MatrixResults, file_name, runs_per_cell, to_matrices
-from gostlab.analysis.stats.expectations import CellRuns, judge, summary_line
+from gostlab.analysis.stats.cells import MatrixResults, file_name_part, runs_per_cell, to_matrices
+from gostlab.analysis.stats.expectations import CellRuns, judge_matrix, summary_line
 from gostlab.analysis.stats.provenance import made_by_line
-from gostlab.analysis.stats.text_table import Table, count_of, span_words, text_columns
+from gostlab.analysis.stats.table_formats import Table, format_range, pluralize, text_columns
 from gostlab.results import EPOCH, changed_since
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Chapter:
     environment: Table
     mixed: tuple[str, ...]
     older: str  # sentence on runs by another version; "" without any
-    targets: tuple[published_targets.Target, ...] = ()
+    targets: tuple[published_targets.TargetComparison, ...] = ()
     target_table: Table | None = None
     reasons: Table | None = None  # reasons of the differences, each once
     against: plot.ReportFigure | None = None  # lab over study
@@ -92,7 +92,7 @@ class Chapter:
         return sum(run.counts for run in self.results.runs)
 
     @property
-    def shown(self) -> plot.ReportFigure | None:
+    def main_figure(self) -> plot.ReportFigure | None:
         """Return the picture of the chapter: lab over study, else the answer's."""
         return self.against or self.first.picture
 
@@ -119,16 +119,18 @@ def to_chapter(study: Study, results: ExperimentFolders, *, with_narrow: bool = 
     Raises BadInput, before anything is plotted, if its file names an unknown plot.
     """
     matrices = to_matrices(results.runs, study)
-    drawings = [[plot.drawing_of(word) for word in plot.words_for(matrix)] for matrix in matrices]
+    drawings = [
+        [plot.find_drawing(word) for word in plot.plot_names(matrix)] for matrix in matrices
+    ]
     parts = [
-        to_part(
-            plot.Sweep(matrix, matrices, study, made_by_line(matrix.runs)),
+        to_matrix_section(
+            plot.MatrixInput(matrix, matrices, study, made_by_line(matrix.runs)),
             drawn_by,
             with_narrow=with_narrow,
         )
         for matrix, drawn_by in zip(matrices, drawings, strict=True)
     ]
-    name = file_name(study.name)
+    name = file_name_part(study.name)
     judged = published_targets.target_rows(study, matrices)
     return Chapter(
         study=study,
@@ -138,28 +140,28 @@ def to_chapter(study: Study, results: ExperimentFolders, *, with_narrow: bool = 
         left_out=tables.left_out_table(results, f"{name}-left-out"),
         paths=tables.path_table(results, f"{name}-paths"),
         environment=tables.environment_table(results, f"{name}-environment"),
-        mixed=tuple(mixed_cells(matrices)),
-        older=older_runs(results.runs),
+        mixed=tuple(mixed_cells_notes(matrices)),
+        older=older_runs_note(results.runs),
         targets=judged,
         target_table=(
             published_targets.to_table(judged, f"{name}-targets", "Every number")
             if judged
             else None
         ),
-        reasons=published_targets.to_reasons(judged, f"{name}-reasons", "Why they differ"),
-        against=against_picture(study, results, judged),
+        reasons=published_targets.reasons_table(judged, f"{name}-reasons", "Why they differ"),
+        against=measured_vs_published_figure(study, results, judged),
     )
 
 
-def against_picture(
-    study: Study, results: ExperimentFolders, judged: Sequence[published_targets.Target]
+def measured_vs_published_figure(
+    study: Study, results: ExperimentFolders, judged: Sequence[published_targets.TargetComparison]
 ) -> plot.ReportFigure | None:
     """Plot lab over study for all metrics with a ratio; None if there are none."""
-    if all(over_study(row) is None for row in judged):
+    if all(ratio_to_published(row) is None for row in judged):
         return None
-    figure = draw_against(judged, study.called, made_by_line(results.runs))
-    caption = against_caption(judged, study.called)
-    return plot.ReportFigure(figure, caption, f"{file_name(study.name)}-against")
+    figure = draw_measured_vs_published(judged, study.called, made_by_line(results.runs))
+    caption = agreement_caption(judged, study.called)
+    return plot.ReportFigure(figure, caption, f"{file_name_part(study.name)}-against")
 
 
 # -- what is looked at first
@@ -169,19 +171,19 @@ def first_screen(
     study: Study,
     results: ExperimentFolders,
     parts: Sequence[MatrixSection],
-    judged: Sequence[published_targets.Target],
+    judged: Sequence[published_targets.TargetComparison],
 ) -> FirstScreen:
     """Return the first matrix's headline, and the agreement with the study if there is one."""
     rates = published_targets.rates_table(judged, study.called)
     lead = next((part for part in parts if part.headline), None)
     if lead is None or lead.headline is None:
-        return FirstScreen(study.question, "", None, rests_line(results), rates)
+        return FirstScreen(study.question, "", None, evidence_line(results), rates)
     spread = lead.headline.spread
     return FirstScreen(
         study.question,
         lead.headline.sentence,
         next(iter(lead.pictures), None),
-        rests_line(results, spread),
+        evidence_line(results, spread),
         rates,
         spread,
         published_targets.agreement_sentence(judged, study.called),
@@ -189,13 +191,13 @@ def first_screen(
     )
 
 
-def rests_line(results: ExperimentFolders, spread: str = "") -> str:
+def evidence_line(results: ExperimentFolders, spread: str = "") -> str:
     """State the runs per cell, the spread of the answer's runs, and the states of all runs."""
     counted = [run for run in results.runs if run.counts]
     if not counted:
         return ""
     sizes = runs_per_cell(to_matrices(results.runs))
-    text = f"n = {span_words(sizes[0], sizes[-1])} per cell"
+    text = f"n = {format_range(sizes[0], sizes[-1])} per cell"
     if sizes[-1] == 1:
         text += ", so no spread is known"
     elif spread:
@@ -204,18 +206,18 @@ def rests_line(results: ExperimentFolders, spread: str = "") -> str:
     states["unreadable"] += len(results.broken)
     order = sorted(+states, key=lambda state: (state != "ok", state != "degraded", state))
     states_text = ", ".join(f"{states[state]} {state}" for state in order)
-    return f"{text}; {count_of(states.total(), 'run')}: {states_text}."
+    return f"{text}; {pluralize(states.total(), 'run')}: {states_text}."
 
 
-def to_part(
-    sweep: plot.Sweep, drawings: Sequence[plot.Drawing], *, with_narrow: bool
+def to_matrix_section(
+    sweep: plot.MatrixInput, drawings: Sequence[plot.Drawing], *, with_narrow: bool
 ) -> MatrixSection:
     """Collect the figures and tables of one matrix."""
     matrix = sweep.matrix
     part = MatrixSection(sweep.title, matrix=matrix.name, runs=len(matrix.runs))
-    part.expected = expected_table(sweep.study, matrix)
-    notes = [sweep.study.matrix_note(matrix.name), states_note(matrix) + traps_note(matrix)]
-    name = f"{file_name(sweep.study.name)}-{matrix.key}"
+    part.expected = expectation_table(sweep.study, matrix)
+    notes = [sweep.study.matrix_note(matrix.name), states_note(matrix) + warnings_note(matrix)]
+    name = f"{file_name_part(sweep.study.name)}-{matrix.key}"
     own_tables: list[Table] = []
     for drawing in drawings:
         drawn = plot.draw_matrix(drawing, sweep, name, with_narrow=with_narrow)
@@ -223,7 +225,7 @@ def to_part(
         own_tables += drawn.tables
         notes.append(drawn.note)
     table = sweep.table(matrix.cells, borrows=any(drawing.borrows for drawing in drawings))
-    part.tables += own_tables or usual_tables(sweep, table, name)
+    part.tables += own_tables or default_tables(sweep, table, name)
     if (table["n"] > 0).any():
         table_name = f"{name}-retransmissions"
         table_of_segments = tables.retransmission_table(
@@ -239,39 +241,40 @@ def to_part(
     return part
 
 
-def expected_table(study: Study, matrix: MatrixResults) -> Table | None:
+def expectation_table(study: Study, matrix: MatrixResults) -> Table | None:
     """Judge a matrix's expectations; None without any. Cells that have not run are not judged."""
     cells = [CellRuns(matrix.name, cell.runs) for cell in matrix.cells]
-    judged = judge(study.expectations_of(matrix.name), cells, partial=True)
+    judged = judge_matrix(study.expectations_of(matrix.name), cells, partial=True)
     if not judged:
         return None
-    name = f"{file_name(study.name)}-{matrix.key}-expected"
+    name = f"{file_name_part(study.name)}-{matrix.key}-expected"
     columns = (
         *text_columns(name="Expected", cell="Of", state="State", value="Value"),
         *text_columns(reason="By how much", run="Run"),
     )
     rows = tuple(
-        {column.key: clean(getattr(target, column.key)) for column in columns} for target in judged
+        {column.key: clean_text(getattr(target, column.key)) for column in columns}
+        for target in judged
     )
     return Table(name, "Expectations", f"{summary_line(judged)}.", columns, rows)
 
 
-def others_against_base(table: pd.DataFrame) -> list[tuple[str, str]]:
+def cc_pairs_with_base(table: pd.DataFrame) -> list[tuple[str, str]]:
     """Return (base, other) for every congestion control but the base: CUBIC, or the first."""
     ccs = ccs_of(table)
     base = "cubic" if "cubic" in ccs else next(iter(ccs), "")
     return [(base, cc) for cc in ccs if cc != base]
 
 
-def usual_tables(sweep: plot.Sweep, table: pd.DataFrame, name: str) -> list[Table]:
+def default_tables(sweep: plot.MatrixInput, table: pd.DataFrame, name: str) -> list[Table]:
     """Return the tables of a matrix whose plots have no own ones."""
     matrix, called = sweep.matrix, sweep.study.called
     matrix_tables = [tables.goodput_table(table, matrix.cells, f"{name}-goodput", called)]
     if any(len(cell.flows) > 1 for cell in matrix.cells):
         matrix_tables.append(tables.flows_table(table, matrix.cells, f"{name}-flows"))
-    pairs = others_against_base(table)
+    pairs = cc_pairs_with_base(table)
     for pair in pairs:
-        suffix = f"-{file_name(pair[1])}" if len(pairs) > 1 else ""
+        suffix = f"-{file_name_part(pair[1])}" if len(pairs) > 1 else ""
         compared = tables.comparison_table(
             matrix, table, f"{name}-comparison{suffix}", *pair, called
         )
@@ -292,7 +295,7 @@ def states_note(matrix: MatrixResults) -> str:
     return f"{len(matrix.runs)} runs of {length}: {states_text}."
 
 
-def traps_note(matrix: MatrixResults) -> str:
+def warnings_note(matrix: MatrixResults) -> str:
     """Return the warnings before the runs: one example of each type, and its count."""
     counted = [run for run in matrix.runs if run.counts]
     warned: dict[str, list[str]] = {}
@@ -306,7 +309,7 @@ def traps_note(matrix: MatrixResults) -> str:
     )
 
 
-def older_runs(runs: Sequence[RunFolder]) -> str:
+def older_runs_note(runs: Sequence[RunFolder]) -> str:
     """Return a sentence on runs whose version interpreted run.json differently."""
     epochs = [run.epoch for run in runs if run.epoch != EPOCH]
     if not epochs:
@@ -317,7 +320,7 @@ def older_runs(runs: Sequence[RunFolder]) -> str:
     )
 
 
-def mixed_cells(matrices: Sequence[MatrixResults]) -> list[str]:
+def mixed_cells_notes(matrices: Sequence[MatrixResults]) -> list[str]:
     """List cells with several kernels or programs, whose spread is not only random."""
     notes = []
     for cell in (cell for matrix in matrices for cell in matrix.cells):

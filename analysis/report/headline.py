@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gostlab.analysis.load.run_json import FlowRecord
-from gostlab.analysis.stats.cells import Cell, MatrixResults, spoken_order, without_names
+from gostlab.analysis.stats.cells import Cell, MatrixResults, display_order, without_names
 from gostlab.analysis.stats.metrics import Metric, metric_of
 from gostlab.analysis.stats.statistics import Summary
-from gostlab.analysis.stats.text_table import NBSP, cc_name, span_words
-from gostlab.results.metrics import states_words
+from gostlab.analysis.stats.table_formats import NBSP, cc_name, format_range
+from gostlab.results.metrics import format_clusters
 from gostlab.spec.labels import cell_label
 
 
@@ -36,7 +36,7 @@ class HeadlineEntry:
     flow: FlowRecord | None = None
 
     @property
-    def place(self) -> str:
+    def location_label(self) -> str:
         """Return the flow and the levels of the cell."""
         levels = self.cell.label if self.cell.factors else ""
         if self.flow is None:
@@ -63,24 +63,25 @@ def contrast_sentence(metric: Metric, entries: Sequence[HeadlineEntry]) -> str:
     by_condition: dict[Any, dict[str, HeadlineEntry]] = {}
     for entry in entries:
         if entry.flow is None:
-            by_condition.setdefault(entry.cell.but_cc, {})[entry.cell.example.cc] = entry
+            by_condition.setdefault(entry.cell.key_without_cc, {})[entry.cell.example.cc] = entry
     several = [list(of_cc.values()) for of_cc in by_condition.values() if len(of_cc) > 1]
     if len(by_condition) < 2 or not several:
         return ""
     widest = max(several, key=lambda alike: alike[-1].summary.median - alike[0].summary.median)
     low, high = widest[0].summary.median, widest[-1].summary.median
     cell = widest[0].cell
-    levels = cell_label(spoken_order(without_names(cell.factors, "cc")), cc_name)
+    levels = cell_label(display_order(without_names(cell.factors, "cc")), cc_name)
     values = ", ".join(
-        f"{cc_name(entry.cell.example.cc)} {amount(metric, entry)}" for entry in reversed(widest)
+        f"{cc_name(entry.cell.example.cc)} {format_amount(metric, entry)}"
+        for entry in reversed(widest)
     )
     factor = f", a factor of {high / low:.3g}" if low > 0 else ""
     return f"The congestion controls differ most at {levels}: {values}{factor}."
 
 
-def amount(metric: Metric, entry: HeadlineEntry) -> str:
+def format_amount(metric: Metric, entry: HeadlineEntry) -> str:
     """Format a value with its unit."""
-    states = states_words(entry.summary.states, metric.show)
+    states = format_clusters(entry.summary.states, metric.show)
     return f"{states or metric.show(entry.summary.median)}{NBSP}{metric.unit}".rstrip(NBSP)
 
 
@@ -97,18 +98,20 @@ def entries_of(matrix: MatrixResults, name: str) -> Iterator[HeadlineEntry]:
 def to_headline(metric: Metric, entries: Sequence[HeadlineEntry]) -> Headline:
     """Format the headline of entries by rising value."""
     named = entries if len(entries) == 1 else [entries[0], entries[-1]]
-    values = [amount(metric, entry) for entry in named]
+    values = [format_amount(metric, entry) for entry in named]
     sizes = [entry.summary.n for entry in entries]
-    runs = f"n{NBSP}={NBSP}{span_words(min(sizes), max(sizes))}"
+    runs = f"n{NBSP}={NBSP}{format_range(min(sizes), max(sizes))}"
     cells = {entry.cell.key: entry.cell for entry in entries}
     degraded = sum(cell.verdict == "degraded" for cell in cells.values())
     basis = f"{runs}, {degraded} degraded" if degraded else runs
     label = metric.label[:1].upper() + metric.label[1:]
     if len(entries) == 1:
-        text = f"{label}: {values[0]} ({'; '.join(filter(None, (named[0].place, basis)))})."
+        text = (
+            f"{label}: {values[0]} ({'; '.join(filter(None, (named[0].location_label, basis)))})."
+        )
     else:
         ends = " to ".join(
-            f"{value} ({entry.place})" for value, entry in zip(values, named, strict=True)
+            f"{value} ({entry.location_label})" for value, entry in zip(values, named, strict=True)
         )
         over = f" over {len(cells)} cells" if len(cells) > 1 else ""
         text = f"{label}: from {ends}{over} ({basis})."

@@ -17,24 +17,24 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.cc_state import CcStateHistory, states, without_unit
+from gostlab.analysis.load.cc_state import CcStateHistory, read_cc_states, strip_unit_suffix
 from gostlab.analysis.load.events import event_labels
-from gostlab.analysis.load.packets import join_bars, thin_steps, time_sequences
-from gostlab.analysis.load.published import level
-from gostlab.analysis.load.run_folder import RunFolder, object_in
+from gostlab.analysis.load.published import format_level
+from gostlab.analysis.load.run_folder import RunFolder, nested_object
 from gostlab.analysis.load.series import (
     TimeSeries,
     acknowledged_rate,
+    aggregate_sockets,
     flow_rates,
     non_wan_socket_samples,
-    over_sockets,
     queue_series,
     socket_series,
 )
+from gostlab.analysis.load.time_sequences import join_bars, thin_steps, time_sequences
 from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS
 from gostlab.analysis.plotting.style import FAINT
 from gostlab.analysis.stats.cells import cell_key
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.table_formats import cc_name
 from gostlab.analysis.stats.throughput_model import payload_mbit
 from gostlab.registry.palette import cc_colour
 from gostlab.results import read_object
@@ -94,12 +94,12 @@ def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePan
     def lines(found: Mapping[str, TimeSeries], key: str = "") -> tuple[PanelLine, ...]:
         panel_lines = [PanelLine(name, series) for name, series in found.items()]
         for (flow, leg), rows in sorted(ends.items()):
-            series = over_sockets(rows, key) if key else acknowledged_rate(rows)
+            series = aggregate_sockets(rows, key) if key else acknowledged_rate(rows)
             panel_lines.append(PanelLine(f"{flow}, {leg} leg", series, leg))
         return tuple(line for line in panel_lines if len(line.series) > 1)
 
     cwnd, srtt = (
-        (at_every_ack(run, column) if every_ack else {}) or socket_series(run, column)
+        (ack_series(run, column) if every_ack else {}) or socket_series(run, column)
         for column in ("cwnd_pkts", "srtt_ms")
     )
     drops = queue_series(run, "drops")
@@ -115,7 +115,7 @@ def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePan
             "Dropped there so far (packets)", single_line(PanelLine("drops", dropped))
         ),
     ]
-    limits = limits_of(run)
+    limits = path_limits(run)
     return [
         replace(panel, from_zero=True, limits=limits.get(panel.title, ()))
         for panel in panels
@@ -123,7 +123,7 @@ def panels_of(run: RunFolder, *, every_ack: bool = False) -> list[InteractivePan
     ]
 
 
-def limits_of(run: RunFolder) -> dict[str, tuple[tuple[str, float], ...]]:
+def path_limits(run: RunFolder) -> dict[str, tuple[tuple[str, float], ...]]:
     """Return the limits of a path that does not change, by the panel's title."""
     limits = {
         "Rate (Mbit/s)": (
@@ -144,12 +144,12 @@ def limits_of(run: RunFolder) -> dict[str, tuple[tuple[str, float], ...]]:
 def state_panels(run: RunFolder) -> list[InteractivePanel]:
     """Return the panels of the congestion controls' own states, one per unit."""
     panels = []
-    for state in states(run):
+    for state in read_cc_states(run):
         of = f" of {state.flow}" if len(run.flows) > 1 else ""
         for unit, (label, most) in PANELS.items():
             names = state.names(unit)[:most]
             lines = [
-                PanelLine(without_unit(name), state.series(name), colour=colour, gaps=True)
+                PanelLine(strip_unit_suffix(name), state.series(name), colour=colour, gaps=True)
                 for name, (colour, _) in zip(names, LINES, strict=False)
             ]
             if lines:
@@ -168,7 +168,7 @@ def sequence_panels(run: RunFolder) -> list[InteractivePanel]:
     panels = []
     for graph in time_sequences(run):
         lines = [
-            PanelLine(name, bars(rows), colour=colour, gaps=True)
+            PanelLine(name, bars_as_line(rows), colour=colour, gaps=True)
             for name, rows, colour in (
                 ("segments" if graph.is_captured else "sent", graph.segments, LINES[0][0]),
                 ("retransmissions", graph.retransmissions, LINES[2][0]),
@@ -176,7 +176,7 @@ def sequence_panels(run: RunFolder) -> list[InteractivePanel]:
             )
         ]
         lines += [
-            PanelLine(name, steps(rows), colour=colour)
+            PanelLine(name, steps_as_line(rows), colour=colour)
             for name, rows, colour in (
                 ("ACKs", graph.acks, LINES[3][0]),
                 ("receive window", graph.window, FAINT),
@@ -187,7 +187,7 @@ def sequence_panels(run: RunFolder) -> list[InteractivePanel]:
     return panels
 
 
-def bars(rows: np.ndarray) -> TimeSeries:
+def bars_as_line(rows: np.ndarray) -> TimeSeries:
     """Return vertical bars as a line with gaps: from byte to byte at a time, then nothing.
 
     The points of a page have different times, so those of a bar are a ns apart.
@@ -202,7 +202,7 @@ def bars(rows: np.ndarray) -> TimeSeries:
     return TimeSeries(t_s, value)
 
 
-def steps(rows: np.ndarray) -> TimeSeries:
+def steps_as_line(rows: np.ndarray) -> TimeSeries:
     """Return an acknowledgement's or a window's line in MB."""
     rows = thin_steps(rows, MAX_BARS)
     return TimeSeries(rows[:, 0], rows[:, 1] / 1e6)
@@ -227,11 +227,11 @@ def single_line(line: PanelLine) -> tuple[PanelLine, ...]:
     return (line,) if len(line.series) > 1 else ()
 
 
-def at_every_ack(run: RunFolder, column: str) -> dict[str, TimeSeries]:
+def ack_series(run: RunFolder, column: str) -> dict[str, TimeSeries]:
     """Return a column of acks.csv.gz by flow; {} without the file."""
     table = read_acks(run.folder, tuple(dict.fromkeys(("t_s", "flow", "cwnd_pkts", column))))
     by_flow = table.dropna(subset=[column]).groupby("flow")
-    return {str(flow): TimeSeries.of(rows, column) for flow, rows in by_flow}
+    return {str(flow): TimeSeries.from_table(rows, column) for flow, rows in by_flow}
 
 
 def thin_out(series: TimeSeries, most: int) -> TimeSeries:
@@ -252,13 +252,13 @@ def thin_out(series: TimeSeries, most: int) -> TimeSeries:
 
 
 @dataclass
-class Columns:
+class ColumnStore:
     """All numbers of a page as one byte string; equal columns are stored once."""
 
     content: bytearray = field(default_factory=bytearray)
     places: dict[bytes, int] = field(default_factory=dict)
 
-    def place(self, column: bytes) -> int:
+    def intern(self, column: bytes) -> int:
         if column not in self.places:
             self.places[column] = len(self.content)
             self.content += column
@@ -276,20 +276,25 @@ class Columns:
         step = (high - low) / steps
         numbers = np.round((values - low) / step) if step else np.zeros(len(values))
         differences = np.diff(numbers.astype(np.int64), prepend=0) % 2**16
-        at = self.place(differences.astype("<u2").tobytes())
-        return {"lo": rounded(low), "step": rounded(step), "at": at, "n": len(values)}
+        at = self.intern(differences.astype("<u2").tobytes())
+        return {
+            "lo": round_to_nine_digits(low),
+            "step": round_to_nine_digits(step),
+            "at": at,
+            "n": len(values),
+        }
 
     def exact(self, values: np.ndarray) -> dict[str, object]:
         """Encode values as 64-bit floats."""
-        return {"at": self.place(values.astype("<f8").tobytes()), "n": len(values)}
+        return {"at": self.intern(values.astype("<f8").tobytes()), "n": len(values)}
 
 
-def rounded(value: float) -> float:
+def round_to_nine_digits(value: float) -> float:
     """Round to nine digits, which exceeds 16 bits."""
     return float(f"{value:.9g}")
 
 
-def pack(value: Any, columns: Columns) -> str:
+def pack(value: Any, columns: ColumnStore) -> str:
     """Encode JSON and its columns for a data block.
 
     The block is the length of the JSON (four bytes, little-endian), the JSON and the columns;
@@ -304,12 +309,12 @@ def pack(value: Any, columns: Columns) -> str:
 # -- runs
 
 
-def run_json(
+def encode_run(
     run: RunFolder,
     panels: Sequence[InteractivePanel],
     most: int | None,
     differences: Mapping[str, str],
-    columns: Columns,
+    columns: ColumnStore,
 ) -> Any:
     """Return one run for the page.
 
@@ -361,17 +366,17 @@ def run_json(
     }
 
 
-def page_data(runs_by_anchor: Mapping[str, Sequence[RunFolder]]) -> str:
+def encode_runs(runs_by_anchor: Mapping[str, Sequence[RunFolder]]) -> str:
     """Encode all runs of a page, by their experiment's anchor, thinned."""
     all_runs = [run for runs in runs_by_anchor.values() for run in runs]
     panels = {run.folder: panels_of(run) for run in all_runs if run.counts}
     lines = sum(len(panel.lines) for run_panels in panels.values() for panel in run_panels)
     # a point has two numbers of two bytes
     most = max(20, min(MAX_POINTS, MAX_BYTES // (4 * max(1, lines))))
-    columns = Columns()
+    columns = ColumnStore()
     by_anchor = {
         anchor: [
-            run_json(run, panels.get(run.folder, ()), most, differences, columns)
+            encode_run(run, panels.get(run.folder, ()), most, differences, columns)
             for run, differences in zip(runs, differing_values(runs), strict=True)
         ]
         for anchor, runs in runs_by_anchor.items()
@@ -379,21 +384,21 @@ def page_data(runs_by_anchor: Mapping[str, Sequence[RunFolder]]) -> str:
     return pack(by_anchor, columns)
 
 
-def whole_run(anchor: str, run: RunFolder) -> str:
+def encode_whole_run(anchor: str, run: RunFolder) -> str:
     """Encode one run with every sample and ACK, and its congestion controls' states."""
-    columns = Columns()
+    columns = ColumnStore()
     panels = (
         [*panels_of(run, every_ack=True), *state_panels(run), *sequence_panels(run)]
         if run.state == "ok"
         else []
     )
-    return pack({anchor: [run_json(run, panels, None, all_values(run), columns)]}, columns)
+    return pack({anchor: [encode_run(run, panels, None, run_values(run), columns)]}, columns)
 
 
 def qdiscs_of(run: RunFolder) -> list[list[str]]:
     """Return (device, tc output before the load, after it) from env.json."""
     env = read_object(run.folder / "env.json") or {}
-    before, after = (object_in(env, name) for name in ("qdiscs_before", "qdiscs_after"))
+    before, after = (nested_object(env, name) for name in ("qdiscs_before", "qdiscs_after"))
     return [
         [replace_controls(str(dev)), printable_lines(text), printable_lines(after.get(dev, ""))]
         for dev, text in sorted(before.items())
@@ -413,13 +418,13 @@ REQUESTED_CPU_KEYS = (
 
 def differing_values(runs: Sequence[RunFolder]) -> list[dict[str, str]]:
     """Return the settings and environment of each run that differ between runs."""
-    values_by_run = [all_values(run) for run in runs]
+    values_by_run = [run_values(run) for run in runs]
     names = dict.fromkeys(name for values in values_by_run for name in values)
     varied = [name for name in names if len({values.get(name) for values in values_by_run}) > 1]
     return [{name: values.get(name, "–") for name in varied} for values in values_by_run]
 
 
-def all_values(run: RunFolder) -> dict[str, str]:
+def run_values(run: RunFolder) -> dict[str, str]:
     """Return a run's settings (run.json), environment (env.json) and result as text.
 
     Counters at the end of a run are omitted: they differ between any two.
@@ -435,7 +440,7 @@ def all_values(run: RunFolder) -> dict[str, str]:
             if isinstance(used, dict)
         }
     return {
-        **{name: level(value) for name, value in run.settings},
+        **{name: format_level(value) for name, value in run.settings},
         "repetition": str(run.repetition),
         "seed": str(run.seed),
         "verdict": run.verdict or run.state,
@@ -459,7 +464,7 @@ def flatten_json(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 @cache
-def scripts() -> tuple[str, ...]:
+def page_scripts() -> tuple[str, ...]:
     files = (VENDOR / "uPlot.iife.min.js", HERE / "report.js")
     texts = tuple(file.read_text(encoding="utf-8") for file in files)
     assert not any("</script" in script for script in texts)
@@ -473,7 +478,7 @@ def style_sheets() -> str:
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
-def policy(with_scripts: Iterable[str]) -> str:
+def content_security_policy(with_scripts: Iterable[str]) -> str:
     """Return the Content-Security-Policy: no external resources, only these scripts."""
     hashes = (hashlib.sha256(script.encode()).digest() for script in with_scripts)
     allowed = (

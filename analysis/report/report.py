@@ -31,21 +31,21 @@ from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, load_run
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
 from gostlab.analysis.plotting import pdf_fonts
-from gostlab.analysis.plotting.image_map import Spot, spots_of
-from gostlab.analysis.plotting.style import drawing_narrow, save
-from gostlab.analysis.plotting.time_sequence_graph import plot_run
+from gostlab.analysis.plotting.image_map import CellRegion, cell_regions
+from gostlab.analysis.plotting.style import narrow_style, save_figure
+from gostlab.analysis.plotting.time_sequence_graph import plot_largest_connection
 from gostlab.analysis.report import page_data, tables
 from gostlab.analysis.report.dark_mode import add_dark_mode
 from gostlab.analysis.report.findings import Chapter, to_chapter
-from gostlab.analysis.stats.cells import Cell, cell_key, file_name, spoken_order, to_matrices
+from gostlab.analysis.stats.cells import Cell, cell_key, display_order, file_name_part, to_matrices
 from gostlab.analysis.stats.provenance import made_by_line
-from gostlab.analysis.stats.published_targets import agreement_sentence, measured_rows
-from gostlab.analysis.stats.text_table import (
+from gostlab.analysis.stats.published_targets import agreement_sentence, baseline_rows
+from gostlab.analysis.stats.table_formats import (
     cc_name,
-    count_of,
     escape_markdown,
     format_for_terminal,
-    rate,
+    format_rate,
+    pluralize,
 )
 from gostlab.atomic_write import write_whole
 from gostlab.errors import BadInput
@@ -82,13 +82,15 @@ def write_report(
             say(sentence)
         if len(chapters) == 1 and chapter.first.rates:
             say(format_for_terminal(chapter.first.rates))
-    written = Writer(out)
+    written = ReportWriter(out)
     drawn: dict[str, tuple[bytes, bytes]] = {}
-    spots: dict[str, list[Spot]] = {}
+    spots: dict[str, list[CellRegion]] = {}
     pictures_shown = [picture for chapter in chapters for picture in chapter.pictures]
     pictures = {picture.name: picture.figure for picture in pictures_shown}
     pictures |= {
-        narrow_name(each.name): each.narrow for each in pictures_shown if each.narrow is not None
+        narrow_name(picture.name): picture.narrow
+        for picture in pictures_shown
+        if picture.narrow is not None
     }
     for name, (svg, png, pdf, cell_spots) in zip(
         pictures, save_figures(list(pictures.values())), strict=True
@@ -98,11 +100,11 @@ def write_report(
         written.bytes(f"figures/{name}.pdf", pdf)
         written.bytes(f"figures/{name}.png", png)
     for chapter in chapters:
-        name = file_name(chapter.study.name)
+        name = file_name_part(chapter.study.name)
         written.text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
         made_by = made_by_line(chapter.results.runs)
         matrices = to_matrices(chapter.results.runs, chapter.study)
-        if measured := measured_rows(chapter.targets, matrices, made_by):
+        if measured := baseline_rows(chapter.targets, matrices, made_by):
             written.text(f"tables/{name}-measured.csv", shipped_baselines.to_csv(measured))
         for table in chapter.tables:
             written.text(f"tables/{table.name}.csv", table.to_csv())
@@ -125,14 +127,16 @@ def init_saving_process(figures: Sequence[Figure]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def save_as_files(number: int) -> tuple[bytes, bytes, bytes, list[Spot]]:
+def render_figure_files(number: int) -> tuple[bytes, bytes, bytes, list[CellRegion]]:
     """Return a figure as SVG, PNG and PDF, and the positions of its cells."""
     figure = FIGURES[number]
-    files = save(figure, "svg"), save(figure, "png"), save(figure, "pdf")
-    return *files, spots_of(figure)
+    files = save_figure(figure, "svg"), save_figure(figure, "png"), save_figure(figure, "pdf")
+    return *files, cell_regions(figure)
 
 
-def save_figures(figures: Sequence[Figure]) -> Iterator[tuple[bytes, bytes, bytes, list[Spot]]]:
+def save_figures(
+    figures: Sequence[Figure],
+) -> Iterator[tuple[bytes, bytes, bytes, list[CellRegion]]]:
     """Save figures in parallel on all CPUs.
 
     Raises OSError.
@@ -146,12 +150,12 @@ def save_figures(figures: Sequence[Figure]) -> Iterator[tuple[bytes, bytes, byte
     )  # all workers are forked immediately
     try:
         with ProcessPoolExecutor(cpus, fork, init_saving_process, (figures,)) as pool:
-            yield from pool.map(save_as_files, range(len(figures)))
+            yield from pool.map(render_figure_files, range(len(figures)))
     except BrokenProcessPool as error:
         raise ChildProcessError("a process that saves figures was ended: report again") from error
 
 
-class Writer:
+class ReportWriter:
     """Write the report's folder and delete files of the previous report."""
 
     def __init__(self, out: Path) -> None:
@@ -190,7 +194,9 @@ def narrow_name(name: str) -> str:
 
 
 def render(
-    chapters: Sequence[Chapter], images: Mapping[str, str], spots: Mapping[str, Sequence[Spot]]
+    chapters: Sequence[Chapter],
+    images: Mapping[str, str],
+    spots: Mapping[str, Sequence[CellRegion]],
 ) -> str:
     """Render the page's HTML.
 
@@ -209,13 +215,13 @@ def render(
         for cell in matrix.cells
     }
     return page_template("report.html.j2").render(
-        **template_globals(page_data.page_data(runs) if any(runs.values()) else ""),
+        **template_globals(page_data.encode_runs(runs) if any(runs.values()) else ""),
         chapters=chapters,
         anchors=anchors,
         # a data URI has neither quotation marks nor &, so it cannot end an attribute
         image=lambda name: Markup(images[name]),
         narrow=lambda name: narrow_name(name) if narrow_name(name) in images else "",
-        spots=lambda name: links_of(spots[name], tooltips, linked),
+        spots=lambda name: figure_links(spots[name], tooltips, linked),
         rows=lambda chapter: rows[anchors[chapters.index(chapter)]],
         folders=lambda chapter: len(chapter.results.runs) + len(chapter.results.broken),
         synthetic=any(chapter.results.synthetic for chapter in chapters),
@@ -231,7 +237,7 @@ def write_run(folder: Path, out: Path) -> Path:
     if isinstance(run, UnidentifiedRun):
         raise BadInput(f"{folder}: not a run's folder: {run.error}")
     page = page_template("run.html.j2").render(
-        **template_globals(page_data.whole_run("run", run)),
+        **template_globals(page_data.encode_whole_run("run", run)),
         anchor="run",
         row=row_of_run(run),
         pictures=time_sequence_uris(run, out.with_name(f"{out.stem}-time-sequence.svg")),
@@ -244,13 +250,13 @@ def time_sequence_uris(run: RunFolder, file: Path) -> dict[str, str]:
 
     {} without a capture or ACKs. Raises OSError.
     """
-    figure = plot_run(run) if run.state == "ok" else None
+    figure = plot_largest_connection(run) if run.state == "ok" else None
     if figure is None:
         return {}
-    svg = save(figure, "svg")
+    svg = save_figure(figure, "svg")
     write_whole(file, svg)
-    with drawing_narrow():
-        narrow = save(plot_run(run) or figure, "svg")
+    with narrow_style():
+        narrow = save_figure(plot_largest_connection(run) or figure, "svg")
     return {"wide": svg_uri(svg), "narrow": svg_uri(narrow)}
 
 
@@ -272,14 +278,14 @@ def page_template(name: str, folder: Path = TEMPLATE_FOLDER) -> jinja2.Template:
 def template_globals(runs_data: str) -> dict[str, object]:
     return {
         "runs_data": runs_data,
-        "scripts": page_data.scripts(),
-        "policy": page_data.policy(page_data.scripts()),
+        "scripts": page_data.page_scripts(),
+        "policy": page_data.content_security_policy(page_data.page_scripts()),
         "style": page_data.style_sheets(),
-        "why": tables.why,
-        "rate": rate,
-        "several": count_of,
+        "why": tables.problem_reason,
+        "rate": format_rate,
+        "several": pluralize,
         "quoted": lambda path: shlex.quote(replace_controls(str(path))),
-        "cell_label": lambda run: cell_label(spoken_order(run.factors), cc_name),
+        "cell_label": lambda run: cell_label(display_order(run.factors), cc_name),
     }
 
 
@@ -289,7 +295,11 @@ def template_globals(runs_data: str) -> dict[str, object]:
 def cell_tooltip(cell: Cell) -> str:
     """Return the tooltip of a cell."""
     goodput = cell.summary("goodput")
-    parts = [cell.label, cell.variant, "" if goodput is None else f"{rate(goodput.median)} Mbit/s"]
+    parts = [
+        cell.label,
+        cell.variant,
+        "" if goodput is None else f"{format_rate(goodput.median)} Mbit/s",
+    ]
     return ", ".join([*filter(None, parts), f"n = {len(cell.counted)}", cell.verdict])
 
 
@@ -301,8 +311,8 @@ class FigureLink(TypedDict):
     style: str
 
 
-def links_of(
-    spots: Iterable[Spot], tooltips: Mapping[str, str], linked: Collection[str]
+def figure_links(
+    spots: Iterable[CellRegion], tooltips: Mapping[str, str], linked: Collection[str]
 ) -> list[FigureLink]:
     """Return the links over a figure, for the cells with a run on the page."""
     links: list[FigureLink] = []
@@ -395,7 +405,7 @@ def run_rows(chapter: Chapter, max_rows: int) -> list[RunRow]:
     """Return the rows of the list of runs, at most so many, runs with problems first."""
     letters = {
         run.folder: letter
-        for letter, (_, runs) in tables.environments(chapter.results).items()
+        for letter, (_, runs) in tables.environments_by_letter(chapter.results).items()
         for run in runs
     }
     rows = [row_of_run(run, letters.get(run.folder, "")) for run in chapter.results.runs]

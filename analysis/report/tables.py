@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.load.published import level
+from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import Environment, RunFolder, UnidentifiedRun
-from gostlab.analysis.load.runs import ExperimentFolders, differs, direction_columns
-from gostlab.analysis.stats.cells import Cell, MatrixResults, drop_factor, pairs_of, row_of
+from gostlab.analysis.load.runs import ExperimentFolders, direction_columns, flows_differ
+from gostlab.analysis.stats.cells import Cell, MatrixResults, drop_factor, pairs_of, table_row
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import paired_difference, paired_ratio
-from gostlab.analysis.stats.text_table import (
+from gostlab.analysis.stats.table_formats import (
     CC,
     DELAYS,
     GOODPUT,
@@ -29,19 +29,19 @@ from gostlab.analysis.stats.text_table import (
     Table,
     TableRow,
     cc_name,
-    count,
-    delay,
     filled_columns,
+    format_count,
+    format_delay,
+    format_per_mille,
+    format_percent,
+    format_rate,
+    format_ratio,
+    format_spread,
     is_missing,
     n_note,
-    per_mille,
-    percent,
-    rate,
-    ratio,
     row_values,
-    spread_words,
     text_columns,
-    to_text,
+    to_cell_text,
 )
 from gostlab.results.metrics import FLOW_MEASURES
 from gostlab.spec.labels import changes_label
@@ -69,13 +69,13 @@ def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called:
     """Return the main table: every cell's goodput and the study's."""
     columns = (
         *(RUNS, GOODPUT, INTERVAL),
-        Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
-        Column("ratio", f"Lab / {called}", ratio),
+        Column("study_mbit", f"{called.capitalize()} (Mbit/s)", format_rate),
+        Column("ratio", f"Lab / {called}", format_ratio),
         WINDOW,
         *optional_columns(table),
         *(*DELAYS, LINK, IDLE, VERDICT),
     )
-    note = n_note(table) + which_flows(cells)
+    note = n_note(table) + goodput_scope_note(cells)
     return cell_table(table, cells, name, "Goodput", note, columns, GOODPUT_CSV_COLUMNS)
 
 
@@ -94,7 +94,7 @@ def optional_columns(table: pd.DataFrame) -> list[Column]:
     return [Column(name, metric_of(name).axis, metric_of(name).show) for name in known]
 
 
-def which_flows(cells: Sequence[Cell]) -> str:
+def goodput_scope_note(cells: Sequence[Cell]) -> str:
     """State if a goodput excludes UDP or adds up both directions."""
     runs = [cell.example.flows for cell in cells]
     beside = any({"udp"} < {flow.kind for flow in flows} - {"ping"} for flows in runs)
@@ -118,7 +118,7 @@ def cell_table(
     """
     keys = [*(column.key for column in columns), *kept]
     rows = tuple(
-        levels(row, cell) | row_values(row, keys)
+        level_values(row, cell) | row_values(row, keys)
         for (_, row), cell in zip(table.iterrows(), cells, strict=True)
     )
     return Table(name, title, note, filled_columns([*level_columns(cells), *columns], rows), rows)
@@ -131,18 +131,18 @@ def level_columns(cells: Sequence[Cell]) -> list[Column]:
     named = ((f"factor_{key}", FACTOR_HEADINGS.get(key, key)) for key in sorted(others))
     return usual + [
         # levels as written; changes during the load as text
-        Column(*column, lambda value: changes_label(value) or to_text(value), numeric=False)
+        Column(*column, lambda value: changes_label(value) or to_cell_text(value), numeric=False)
         for column in named
     ]
 
 
-def levels(row: pd.Series, cell: Cell) -> TableRow:
+def level_values(row: pd.Series, cell: Cell) -> TableRow:
     """Return a cell's values of the level columns."""
     usual = {key: row[key] for key in ("tunnel", "streams", "cc")}
-    if differs(cell.example, "streams"):
+    if flows_differ(cell.example, "streams"):
         usual["streams"] = None
     others = ((key, value) for key, value in cell.factors if key not in usual)
-    return {**usual, **{f"factor_{key}": level(value) for key, value in others}}
+    return {**usual, **{f"factor_{key}": format_level(value) for key, value in others}}
 
 
 def comparison_table(
@@ -158,14 +158,14 @@ def comparison_table(
             for column in level_columns(matrix.cells)
             if column.key not in ("cc", "factor_cc")
         ),
-        Column("n", "Pairs", count),
-        Column("ratio", f"{second} / {first}, lab", ratio),
+        Column("n", "Pairs", format_count),
+        Column("ratio", f"{second} / {first}, lab", format_ratio),
         Column("ratio_interval", "Interval (coverage)"),
-        Column("study_ratio", f"{second} / {first}, {called}", ratio),
-        Column("difference_mbit", "Difference (Mbit/s)", signed),
-        Column("base_srtt_median_ms", f"RTT under load, {first} (ms)", delay),
-        Column("versus_srtt_median_ms", f"RTT, {second} (ms)", delay),
-        Column("idle_share", "CPU idle, the lesser", percent),
+        Column("study_ratio", f"{second} / {first}, {called}", format_ratio),
+        Column("difference_mbit", "Difference (Mbit/s)", format_signed),
+        Column("base_srtt_median_ms", f"RTT under load, {first} (ms)", format_delay),
+        Column("versus_srtt_median_ms", f"RTT, {second} (ms)", format_delay),
+        Column("idle_share", "CPU idle, the lesser", format_percent),
         VERDICT,
     ]
     title = f"{second} against {first}, run against run of the same seed"
@@ -178,21 +178,21 @@ def comparison_table(
 
 def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> TableRow | None:
     """Compare two cells that differ only in congestion control; None without common seeds."""
-    times = paired_ratio(first.by_seed(), second.by_seed())
+    times = paired_ratio(first.values_by_seed(), second.values_by_seed())
     if times is None:
         return None
-    difference = paired_difference(first.by_seed(), second.by_seed())
-    base, versus = row_of(table, first), row_of(table, second)
+    difference = paired_difference(first.values_by_seed(), second.values_by_seed())
+    base, versus = table_row(table, first), table_row(table, second)
     published = (versus["goodput_study"] / base["goodput_study"]) if base["goodput_study"] else None
     idle = [row["idle_share"] for row in (base, versus) if not is_missing(row["idle_share"])]
     interval = times.interval
     return {
-        **levels(base, drop_factor(first, "cc")),
+        **level_values(base, drop_factor(first, "cc")),
         "n": times.n,
         "ratio": None if times.states else times.median,
-        "ratio_interval": spread_words(times, ratio),
+        "ratio_interval": format_spread(times, format_ratio),
         "difference_mbit": difference.median if difference and not difference.states else None,
-        "difference_interval": spread_words(difference, signed),
+        "difference_interval": format_spread(difference, format_signed),
         "study_ratio": published,
         "base_srtt_median_ms": base["srtt_median_ms"],
         "versus_srtt_median_ms": versus["srtt_median_ms"],
@@ -207,10 +207,10 @@ def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> TableRow | None:
 def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
     """Return each flow's goodput and share, their total, Jain's index and convergence."""
     last = [
-        Column("total_mbit", "Together (Mbit/s)", rate),
-        Column("jain", "Jain", ratio),
-        Column("convergence_s", "Converged after (s)", rate),
-        Column("never", "Never, runs", count),
+        Column("total_mbit", "Together (Mbit/s)", format_rate),
+        Column("jain", "Jain", format_ratio),
+        Column("convergence_s", "Converged after (s)", format_rate),
+        Column("never", "Never, runs", format_count),
         *DELAYS,
         VERDICT,
     ]
@@ -222,8 +222,8 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
         if f"{flow}_mbit" not in own_keys:  # a flow may be called "total"
             renamed[goodput] = f"{flow}_mbit"
         renamed[share] = f"{flow}_share"
-        columns.append(Column(renamed.get(goodput, goodput), f"{flow} (Mbit/s)", rate))
-        columns.append(Column(renamed[share], f"{flow}, share", percent))
+        columns.append(Column(renamed.get(goodput, goodput), f"{flow} (Mbit/s)", format_rate))
+        columns.append(Column(renamed[share], f"{flow}, share", format_percent))
         for measure in FLOW_MEASURES:
             if (key := f"{measure}:{flow}") in table and table[key].notna().any():
                 metric = metric_of(measure)
@@ -239,7 +239,7 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
     )
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     return f"{value:+,.0f}" if abs(value) >= 10 else f"{value:+.2g}"
 
 
@@ -249,13 +249,13 @@ def retransmission_table(
     """Return the segments retransmitted per leg, iperf3's Retr and the study's."""
     columns = (
         RUNS,
-        Column("wan_segments", "WAN leg", count),
-        Column("wan_share", "WAN, of segments sent", per_mille),
-        Column("app_segments", "Loopback before the tunnel", count),
-        Column("exit_segments", "After the tunnel", count),
-        Column("retr", "iperf3's Retr", count),
-        Column("study_retr", f"Retr, {called}", count),
-        Column("client_nstat_segments", "Client's whole host (nstat)", count),
+        Column("wan_segments", "WAN leg", format_count),
+        Column("wan_share", "WAN, of segments sent", format_per_mille),
+        Column("app_segments", "Loopback before the tunnel", format_count),
+        Column("exit_segments", "After the tunnel", format_count),
+        Column("retr", "iperf3's Retr", format_count),
+        Column("study_retr", f"Retr, {called}", format_count),
+        Column("client_nstat_segments", "Client's whole host (nstat)", format_count),
         *DELAYS,
         VERDICT,
     )
@@ -269,7 +269,7 @@ def retransmission_table(
 def left_out_table(results: ExperimentFolders, name: str) -> Table | None:
     """List the folders that no summary includes, with the reason; None if there are none."""
     excluded = [run for run in results.runs if not run.counts]
-    entries = [(run.name, run.matrix, state_of(run), why(run)) for run in excluded]
+    entries = [(run.name, run.matrix, state_of(run), problem_reason(run)) for run in excluded]
     entries += [(entry.name, "", "unreadable", entry.error) for entry in results.broken]
     columns = text_columns(run="Run", matrix="Matrix", state="State", why="Why")
     keys = [column.key for column in columns]
@@ -284,7 +284,7 @@ def state_of(run: RunFolder) -> str:
     return (run.verdict or "ok") if run.state == "ok" else run.state
 
 
-def why(run: RunFolder | UnidentifiedRun) -> str:
+def problem_reason(run: RunFolder | UnidentifiedRun) -> str:
     """Return why a run does not count or is degraded; "" for a good one."""
     if run.error or isinstance(run, UnidentifiedRun):
         return run.error or ""
@@ -309,14 +309,14 @@ def path_table(results: ExperimentFolders, name: str) -> Table:
             Column(f"{direction}_{key}", f"{direction}: {heading}", show)
             for direction in ("forward", "reverse")
             for key, heading, show in (
-                ("rate_mbit", "Mbit/s", rate),
+                ("rate_mbit", "Mbit/s", format_rate),
                 ("delay_ms", "ms", "{:g}".format),
                 ("jitter_ms", "± ms", "{:g}".format),
                 ("loss_p", "loss", show_share),
-                ("buffer_pkts", "packets", count),
+                ("buffer_pkts", "packets", format_count),
             )
         ),
-        Column("runs", "Runs", count),
+        Column("runs", "Runs", format_count),
     )
     rows = (
         {
@@ -342,7 +342,7 @@ def environment_table(results: ExperimentFolders, name: str) -> Table:
     """List the environments, each with a letter that runs refer to."""
     columns = (
         *text_columns(letter=""),
-        Column("runs", "Runs", count),
+        Column("runs", "Runs", format_count),
         *text_columns(kernel="Kernel"),
         Column("hz", "HZ"),
         *text_columns(machine="Machine"),
@@ -358,32 +358,34 @@ def environment_table(results: ExperimentFolders, name: str) -> Table:
             "letter": letter,
             "runs": float(len(runs)),
             "machine": f"{environment.machine}, {environment.clock} clock",
-            "syscall_cost": cost_words(environment),
+            "syscall_cost": format_syscall_cost(environment),
             "sha256": environment.tunnel_sha256[:16],
             "sha256_whole": environment.tunnel_sha256,
         }
-        for letter, (environment, runs) in environments(results).items()
+        for letter, (environment, runs) in environments_by_letter(results).items()
     )
     return Table(name, "What produced each number", "", columns, rows)
 
 
-def cost_words(environment: Environment) -> str:
+def format_syscall_cost(environment: Environment) -> str:
     cost_us = environment.syscall_cost_us
     if environment.clock == "real" or cost_us is None:
         return "the CPU's own"
     return f"{cost_us:g} µs"
 
 
-def environments(results: ExperimentFolders) -> dict[str, tuple[Environment, list[RunFolder]]]:
+def environments_by_letter(
+    results: ExperimentFolders,
+) -> dict[str, tuple[Environment, list[RunFolder]]]:
     """Return environments and their runs by letter, in the order of the runs."""
     by_environment: dict[Environment, list[RunFolder]] = {}
     for run in results.runs:
         if run.environment is not None:
             by_environment.setdefault(run.environment, []).append(run)
-    return {letters(index): pair for index, pair in enumerate(by_environment.items())}
+    return {index_to_letters(index): pair for index, pair in enumerate(by_environment.items())}
 
 
-def letters(index: int) -> str:
+def index_to_letters(index: int) -> str:
     """Convert an index to letters: 0 is A, 26 is AA."""
     head, tail = divmod(index, 26)
-    return (letters(head - 1) if head else "") + chr(ord("A") + tail)
+    return (index_to_letters(head - 1) if head else "") + chr(ord("A") + tail)

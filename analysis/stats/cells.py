@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.json_safe import Scalar
-from gostlab.analysis.load.published import Study, claims_of, level
+from gostlab.analysis.load.published import Study, claims_of, format_level
 from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, RunFolder
+from gostlab.analysis.load.untrusted_json import Scalar
 from gostlab.analysis.stats import fairness
 from gostlab.analysis.stats.metrics import METRICS, metric_of, value_of
-from gostlab.analysis.stats.statistics import Summary, best_mean, summarise
-from gostlab.analysis.stats.text_table import TableRow, cc_name
+from gostlab.analysis.stats.statistics import Summary, mean_of_greatest, summarise
+from gostlab.analysis.stats.table_formats import TableRow, cc_name
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.results.duplicate_runs import copies
 from gostlab.spec.labels import cell_label
@@ -36,7 +36,7 @@ CC_ORDER = ("cubic", "bbr", "reno", "westwood")
 TUNNEL_ORDER = tuple(tunnel_kinds())
 
 
-def file_name(words: str) -> str:
+def file_name_part(words: str) -> str:
     """Convert text to a part of a file name.
 
     Text that changes or is truncated gets a checksum of the whole as suffix.
@@ -75,7 +75,7 @@ class Cell:
         return tuple(run for run in self.runs if run.counts and run.folder not in self.copies)
 
     @property
-    def but_cc(self) -> Any:
+    def key_without_cc(self) -> Any:
         """Return a key that is equal for cells that differ in congestion control only."""
         return (
             self.matrix,
@@ -103,7 +103,7 @@ class Cell:
     @property
     def label(self) -> str:
         """Return the levels in one line: 16 streams, gost+ws, BBR."""
-        return cell_label(spoken_order(self.factors), cc_name) or self.matrix
+        return cell_label(display_order(self.factors), cc_name) or self.matrix
 
     def summary(self, figure: str) -> Summary | None:
         """Summarise a metric (see value_of) over the counted runs; None without values."""
@@ -114,7 +114,7 @@ class Cell:
     def never_converged(self) -> int:
         """Return the number of counted runs that could have converged and did not."""
         endless = (run for run in self.counted if value_of(run, "convergence_s") is None)
-        return sum(map(fairness.converges, endless))
+        return sum(map(fairness.can_converge, endless))
 
     @property
     def flows(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class Cell:
         has_room = link is None or link.median < LINK_SHARE_FULL
         return idle is not None and idle.median < IDLE_SHARE_LOW and has_room
 
-    def by_seed(self, figure: str = "goodput") -> dict[Any, float]:
+    def values_by_seed(self, figure: str = "goodput") -> dict[Any, float]:
         """Return a metric of each counted run by repetition and seed, for pairing."""
         values = {(run.repetition, run.seed): value_of(run, figure) for run in self.counted}
         return {key: float(value) for key, value in values.items() if value is not None}
@@ -148,13 +148,13 @@ def cell_key(run: RunFolder) -> str:
     return hashlib.blake2s(description, digest_size=5).hexdigest()
 
 
-def spoken_order(factors: Iterable[tuple[str, Scalar]]) -> dict[str, Scalar]:
+def display_order(factors: Iterable[tuple[str, Scalar]]) -> dict[str, Scalar]:
     """Sort levels for people: streams, tunnel, path, and congestion control last."""
     order = {"streams": 0, "tunnel": 1, "cc": 9}
     return dict(sorted(factors, key=lambda pair: order.get(pair[0], 5)))
 
 
-def bdp_words(value: float) -> str:
+def format_bdp(value: float) -> str:
     """Format a buffer in BDP; packets are integers, so 0.24998 becomes 0.25."""
     short, long = f"{value:.2g}", f"{value:.3g}"
     return short if abs(float(short) / value - 1) < 0.004 else long
@@ -179,12 +179,12 @@ def metrics_of(cell: Cell, study: Study) -> tuple[str, ...]:
         for published in study.published_all_for(run)
         for claim in claims_of(published)
     }
-    for word in study.matrix_draw(cell.matrix):
+    for word in study.requested_plots(cell.matrix):
         wanted |= METRICS_OF_PLOTS.get(word, frozenset())
     competing = [flow.name for flow in run.competitors]
     if len(competing) > 1:
         wanted |= {"jain", "total_mbit", "convergence_s"}
-    if fairness.events(run):
+    if fairness.convergence_events_s(run):
         wanted |= {"convergence_s"}
     if run.acks:
         wanted |= {"window_pkts"}
@@ -220,7 +220,7 @@ class MatrixResults:
     @property
     def key(self) -> str:
         """Return a part of file names."""
-        return file_name(f"{self.name} {self.variant}".strip())
+        return file_name_part(f"{self.name} {self.variant}".strip())
 
     @property
     def runs(self) -> tuple[RunFolder, ...]:
@@ -238,12 +238,14 @@ def to_matrices(runs: Iterable[RunFolder], study: Study | None = None) -> list[M
         by_matrix.setdefault(run.matrix, {}).setdefault((run.factors, run.settings), []).append(run)
     results: list[MatrixResults] = []
     for name, groups in by_matrix.items():
-        draw = study.matrix_draw(name) if study else ()
+        draw = study.requested_plots(name) if study else ()
         apart = differing_keys(groups)
         variants: dict[str, list[Cell]] = {}
         for (factors, settings), members in groups.items():
             differing = {key: value for key, value in settings if key in apart}
-            variant = ", ".join(dict.fromkeys(variant_words(key, differing) for key in differing))
+            variant = ", ".join(
+                dict.fromkeys(format_variant_setting(key, differing) for key in differing)
+            )
             members.sort(key=lambda run: (run.repetition, run.seed, run.name))
             alike = copies((run.folder, run.goodput_mbit) for run in members if run.counts)
             cell = Cell(members[0].experiment, name, variant, factors, tuple(members), alike)
@@ -277,7 +279,7 @@ UNITS = {
 UNIT_FACTORS = {"bps": 1e-6, "p": 100.0}
 
 
-def variant_words(key: str, settings: Mapping[str, Scalar]) -> str:
+def format_variant_setting(key: str, settings: Mapping[str, Scalar]) -> str:
     """Format a setting: duration 10 s, forward rate 20 Mbit/s.
 
     A value that both directions share has no direction: rate 20 Mbit/s.
@@ -292,9 +294,9 @@ def variant_words(key: str, settings: Mapping[str, Scalar]) -> str:
         ):
             parts.remove(direction)
     name, _, unit = parts[-1].rpartition("_")
-    text = level(value)
+    text = format_level(value)
     if unit in UNITS and isinstance(value, int | float) and not isinstance(value, bool):
-        parts[-1], text = name, f"{level(value * UNIT_FACTORS.get(unit, 1))} {UNITS[unit]}"
+        parts[-1], text = name, f"{format_level(value * UNIT_FACTORS.get(unit, 1))} {UNITS[unit]}"
     return " ".join([*filter(None, parts), text]).replace("_", " ")
 
 
@@ -316,7 +318,7 @@ def differing_keys(groups: Mapping[Any, Sequence[RunFolder]]) -> set[str]:
     return apart
 
 
-def rank(value: str, order: Sequence[str]) -> tuple[int, str]:
+def known_first_key(value: str, order: Sequence[str]) -> tuple[int, str]:
     """Return a sort key that puts known names first, in a given order."""
     return (order.index(value) if value in order else len(order), value)
 
@@ -328,7 +330,7 @@ def cell_order(cell: Cell) -> Any:
     """
     run = cell.example
     return (
-        rank(run.tunnel, TUNNEL_ORDER),
+        known_first_key(run.tunnel, TUNNEL_ORDER),
         run.streams,
         run.clock == "real",
         run.syscall_cost_us,
@@ -336,8 +338,8 @@ def cell_order(cell: Cell) -> Any:
         run.loss_p,
         run.jitter_ms,
         run.buffer_pkts if run.buffer_pkts is not None else 1e18,
-        [natural(level(value)) for name, value in cell.factors if name != "cc"],
-        rank(run.cc, CC_ORDER),
+        [natural_sort_key(format_level(value)) for name, value in cell.factors if name != "cc"],
+        known_first_key(run.cc, CC_ORDER),
     )
 
 
@@ -349,7 +351,7 @@ UNIT_SCALE = {
 }
 
 
-def natural(words: str) -> list[tuple[bool, float, str]]:
+def natural_sort_key(words: str) -> list[tuple[bool, float, str]]:
     """Return a sort key: off, 365MiB before 1460MiB, 100mbit before 1gbit, numbers first."""
     if words == "off":
         return []
@@ -366,15 +368,15 @@ def natural(words: str) -> list[tuple[bool, float, str]]:
 
 def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, Cell]]:
     """Return the pairs of cells that differ only in congestion control."""
-    seconds = {cell.but_cc: cell for cell in cells if cell.example.cc == versus}
+    seconds = {cell.key_without_cc: cell for cell in cells if cell.example.cc == versus}
     return [
-        (cell, seconds[cell.but_cc])
+        (cell, seconds[cell.key_without_cc])
         for cell in cells
-        if cell.example.cc == base and cell.but_cc in seconds
+        if cell.example.cc == base and cell.key_without_cc in seconds
     ]
 
 
-def row_of(table: pd.DataFrame, cell: Cell) -> pd.Series:
+def table_row(table: pd.DataFrame, cell: Cell) -> pd.Series:
     import pandas as pd
 
     location = {"cell": cell.label, "matrix": cell.matrix, "variant": cell.variant}
@@ -461,10 +463,10 @@ def to_table(
     and with `borrow` (a run of each matrix) also a goodput or Retr of another matrix on the same
     path. ratio is goodput / goodput_study.
     """
-    return with_types([row_of_cell(cell, study, borrow) for cell in cells])
+    return to_typed_table([row_of_cell(cell, study, borrow) for cell in cells])
 
 
-def with_types(rows: Sequence[TableRow]) -> pd.DataFrame:
+def to_typed_table(rows: Sequence[TableRow]) -> pd.DataFrame:
     """Convert rows to a table with numeric columns, except texts, values and states.
 
     Missing values are NaN. Columns are converted one by one: pandas takes four times as long for a
@@ -515,7 +517,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None
         "absent": cell.absent or "no valid run",
         "program": ", ".join(sorted(programs)),
         **published_columns(run, study, borrow),
-        **{f"factor:{name}": level(value) for name, value in cell.factors},
+        **{f"factor:{name}": format_level(value) for name, value in cell.factors},
     }
     for flow in run.flows:
         row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.kind}
@@ -527,7 +529,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None
         **row,
         **metric_columns("ratio", summarise(ratios)),
         "cpu_bound": float(cell.cpu_bound),
-        "goodput_best3": best_mean(row["goodput_values"]),
+        "goodput_best3": mean_of_greatest(row["goodput_values"]),
         "never_converged": cell.never_converged if "convergence_s" in requested else None,
     }
 

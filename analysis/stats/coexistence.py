@@ -7,12 +7,18 @@ from typing import Any
 
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.analysis.load.series import flow_srtt_ms
-from gostlab.analysis.stats.fairness import active_rates, competitor_curves, jain, shares, sides
+from gostlab.analysis.stats.fairness import (
+    active_rates,
+    competitor_curves,
+    fair_share_sides,
+    flow_shares,
+    jain_of_run,
+)
 from gostlab.results import metrics
 from gostlab.results.coexistence import Competitor, Contest
 
 
-def contest_of(folder: Path) -> Contest | None:
+def read_contest(folder: Path) -> Contest | None:
     """Return the results of competing flows in a run's folder, as `contest_of_run` does."""
     run = load_run(folder)
     return contest_of_run(run) if isinstance(run, RunFolder) else None
@@ -23,10 +29,10 @@ def contest_of_run(run: RunFolder) -> Contest | None:
 
     None for a single competing flow, or for flows that are never active together.
     """
-    rates, part, even = active_rates(run), shares(run), jain(run)
+    rates, part, even = active_rates(run), flow_shares(run), jain_of_run(run)
     if len(rates) < 2 or not part or even is None:
         return None
-    stand = sides(run)
+    stand = fair_share_sides(run)
     flows = [
         Competitor(
             name=flow.name,
@@ -36,7 +42,7 @@ def contest_of_run(run: RunFolder) -> Contest | None:
             rate_mbit=rates[flow.name],
             share=part[flow.name],
             srtt_ms=flow_srtt_ms(run, flow.name),
-            resent=resent_of(run, flow.name),
+            resent=retransmissions_of(run, flow.name),
             side=stand.get(flow.name),
         )
         for flow in run.flows
@@ -49,9 +55,9 @@ def contest_of_run(run: RunFolder) -> Contest | None:
     )
 
 
-def resent_of(run: RunFolder, flow: str) -> metrics.Retransmissions | None:
+def retransmissions_of(run: RunFolder, flow: str) -> metrics.Retransmissions | None:
     """Return a flow's retransmissions across the path; None if connections are shared."""
-    legs: Sequence[Any] = [leg for leg in run.of_leg("wan") if leg.flow == flow]
+    legs: Sequence[Any] = [leg for leg in run.sockets_of_leg("wan") if leg.flow == flow]
     if not legs:
         return None
     return metrics.Retransmissions(

@@ -14,14 +14,14 @@ from typing import Any
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats.cells import Cell, MatrixResults
 from gostlab.analysis.stats.metrics import metric_of
-from gostlab.analysis.stats.statistics import MIN_RUNS, Summary, paired, paired_ratio
-from gostlab.analysis.stats.text_table import (
+from gostlab.analysis.stats.statistics import MIN_RUNS, Summary, pair_by_seed, paired_ratio
+from gostlab.analysis.stats.table_formats import (
     RUNS,
     VERDICT,
     Column,
     Table,
-    count_of,
-    ratio,
+    format_ratio,
+    pluralize,
     text_columns,
 )
 from gostlab.errors import BadInput
@@ -69,7 +69,7 @@ class MetricChange:
 
 
 @dataclass(frozen=True)
-class Changes:
+class ResultChanges:
     """All differences between two folders."""
 
     rows: tuple[MetricChange, ...]
@@ -91,9 +91,9 @@ class Changes:
         return {**asdict(self), "regressed": self.regressed}
 
 
-def changes(
+def compare_runs(
     before: Sequence[MatrixResults], after: Sequence[MatrixResults], threshold: float = 0.05
-) -> Changes:
+) -> ResultChanges:
     """Compare every cell that both folders have, by matrix and levels.
 
     Of several variants those with the same settings are compared, else the largest. Two versions of
@@ -107,16 +107,16 @@ def changes(
         pair
         for location in old
         if location in new
-        for pair in partners(old[location], new[location])
+        for pair in pair_variants(old[location], new[location])
     ]
     taken = {id(cell) for pair in pairs for cell in pair}
     rows = (
-        change_of(cell, other, watched, threshold)
+        compare_metric(cell, other, watched, threshold)
         for cell, other in pairs
         if other.counted
         for watched in COMPARED_METRICS
     )
-    return Changes(
+    return ResultChanges(
         tuple(filter(None, rows)),
         tuple(name_cell(cell) for cell, other in pairs if not other.counted),
         tuple(unmatched_cells(old, new, taken)),
@@ -134,16 +134,16 @@ def cells_by_location(matrices: Iterable[MatrixResults]) -> dict[Any, list[Cell]
     return by_location
 
 
-def partners(cells: Sequence[Cell], others: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+def pair_variants(cells: Sequence[Cell], others: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
     """Pair the counted variants of one cell with the other folder's.
 
     Raises BadInput.
     """
     olds = [cell for cell in cells if cell.counted]
     pairs: list[tuple[Cell, Cell]] = []
-    for question in dict.fromkeys(map(question_of, olds)):
-        old_cells = [cell for cell in olds if question_of(cell) == question]
-        new_cells = [cell for cell in others if question_of(cell) == question]
+    for question in dict.fromkeys(map(question_key_of_cell, olds)):
+        old_cells = [cell for cell in olds if question_key_of_cell(cell) == question]
+        new_cells = [cell for cell in others if question_key_of_cell(cell) == question]
         known = {cell.example.settings for cell in old_cells}
         fresh = [cell for cell in new_cells if cell.example.settings not in known]
         if len(new_cells) == 1 and not fresh:
@@ -154,26 +154,26 @@ def partners(cells: Sequence[Cell], others: Sequence[Cell]) -> list[tuple[Cell, 
         elif new_cells:
             versions = [*old_cells, *fresh]
             raise BadInput(
-                f"{name_cell(old_cells[0])}: {count_of(len(old_cells), 'version')} before and"
-                f" {count_of(len(fresh), 'other')} after, and nothing says which to compare"
-                f" ({'; '.join(dict.fromkeys(map(version_words, versions)))}): run the new one into"
-                " a folder of its own (--results)"
+                f"{name_cell(old_cells[0])}: {pluralize(len(old_cells), 'version')} before and"
+                f" {pluralize(len(fresh), 'other')} after, and nothing says which to compare"
+                f" ({'; '.join(dict.fromkeys(map(format_versions, versions)))}): run the new one"
+                " into a folder of its own (--results)"
             )
     return pairs or [(cell, others[0]) for cell in olds[:1]]
 
 
-def is_version(key: str) -> bool:
+def is_version_setting(key: str) -> bool:
     """Return whether a setting says which version of a user's own source a run was made with."""
     return VERSION_KEY.match(key) is not None
 
 
-def question_of(cell: Cell) -> Any:
-    return tuple(pair for pair in cell.example.settings if not is_version(pair[0]))
+def question_key_of_cell(cell: Cell) -> Any:
+    return tuple(pair for pair in cell.example.settings if not is_version_setting(pair[0]))
 
 
-def version_words(cell: Cell) -> str:
+def format_versions(cell: Cell) -> str:
     """Name the versions of a cell's sources: mine 0a1b2c."""
-    versions = (pair for pair in cell.example.settings if is_version(pair[0]))
+    versions = (pair for pair in cell.example.settings if is_version_setting(pair[0]))
     return ", ".join(f"{key.removeprefix('own_cc.')} {value}" for key, value in versions)
 
 
@@ -187,7 +187,7 @@ def unmatched_cells(
         known = {cell.example.settings for cell in others.get(location, ())}
         for cell in cells if location in others else ():
             if id(cell) not in taken and cell.counted and cell.example.settings not in known:
-                difference = version_words(cell) or cell.variant or "other settings"
+                difference = format_versions(cell) or cell.variant or "other settings"
                 yield f"{name_cell(cell)} ({difference})"
 
 
@@ -212,7 +212,7 @@ def runs_of(matrices: Iterable[MatrixResults]) -> list[RunFolder]:
     return [run for matrix in matrices for run in matrix.runs if run.counts]
 
 
-def change_of(
+def compare_metric(
     before: Cell, after: Cell, watched: ComparedQuantity, threshold: float
 ) -> MetricChange | None:
     """Compare one metric of two cells; None if one of them lacks it."""
@@ -220,8 +220,8 @@ def change_of(
     old, new = before.summary(merit.key), after.summary(merit.key)
     if old is None or new is None:
         return None
-    olds, news = before.by_seed(merit.key), after.by_seed(merit.key)
-    pairs = paired(olds, news)
+    olds, news = before.values_by_seed(merit.key), after.values_by_seed(merit.key)
+    pairs = pair_by_seed(olds, news)
     times = paired_ratio(olds, news)
     if times is None:  # no common seeds, or a divisor of 0
         times = Summary((ratio_of(new.median, old.median),), ratio_of(new.median, old.median), None)
@@ -291,13 +291,15 @@ def changed_programs(before: Sequence[RunFolder], after: Sequence[RunFolder]) ->
 ORDER = {WORSE: 0, BETTER: 1, UNSURE: 2, SAME: 3}
 
 
-def to_table(found: Changes) -> Table:
+def to_table(found: ResultChanges) -> Table:
     """Return the changed metrics, worse ones first; the note counts the others."""
     moved = [row for row in found.rows if row.verdict != SAME]
     columns = (
         *text_columns(cell="Cell", figure="Figure"),
         Column("show_as", "Before → after"),
-        Column("times", "After / before", lambda x: "from none" if math.isinf(x) else ratio(x)),
+        Column(
+            "times", "After / before", lambda x: "from none" if math.isinf(x) else format_ratio(x)
+        ),
         Column("interval", "95 % interval"),
         RUNS,
         VERDICT,
@@ -306,16 +308,18 @@ def to_table(found: Changes) -> Table:
         {
             **asdict(row),
             "cell": f"{row.matrix}: {row.cell}" if row.cell else row.matrix,
-            "interval": " to ".join(ratio(end) for end in (row.low, row.high) if end is not None),
+            "interval": " to ".join(
+                format_ratio(end) for end in (row.low, row.high) if end is not None
+            ),
         }
         for row in sorted(moved, key=lambda row: ORDER[row.verdict])
     ]
     return Table("changes", "What changed", summary_line(found), columns, tuple(rows))
 
 
-def summary_line(found: Changes) -> str:
+def summary_line(found: ResultChanges) -> str:
     counts = Counter(row.verdict for row in found.rows)
     cells = len({(row.matrix, row.cell) for row in found.rows})
     counts_text = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
-    counted = f"{count_of(len(found.rows), 'figure')} of {count_of(cells, 'cell')}"
+    counted = f"{pluralize(len(found.rows), 'figure')} of {pluralize(cells, 'cell')}"
     return f"{counted}: {counts_text or 'nothing to compare'}."

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gostlab.analysis.load.published import level
+from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats.metrics import metric_of, value_of
 from gostlab.analysis.stats.statistics import summarise
@@ -20,7 +20,7 @@ from gostlab.spec.expectations import (
     Expectation,
     Limit,
     Operand,
-    bind,
+    bind_expectation,
     is_share,
 )
 from gostlab.spec.labels import cell_label
@@ -38,7 +38,7 @@ class CellRuns:
 
     @property
     def factors(self) -> dict[str, str]:
-        return {name: level(value) for name, value in self.runs[0].factors}
+        return {name: format_level(value) for name, value in self.runs[0].factors}
 
     @property
     def label(self) -> str:
@@ -91,7 +91,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredValue:
     """Represent the value of one run, and how far it lies within the limits (negative: beyond)."""
 
     run: RunFolder
@@ -102,7 +102,7 @@ class Measured:
     is_met: bool = False
 
 
-def judge(
+def judge_matrix(
     expectations: Iterable[Expectation], cells: Sequence[CellRuns], *, partial: bool = False
 ) -> list[Judgement]:
     """Judge the expectations of one matrix.
@@ -113,7 +113,7 @@ def judge(
     judged = []
     for expectation in expectations:
         try:
-            bound = bind(expectation, views)
+            bound = bind_expectation(expectation, views)
         except BadInput as error:
             if not partial:
                 raise
@@ -157,32 +157,32 @@ def by_repetition(runs: Iterable[RunFolder]) -> dict[tuple[int, int], RunFolder]
     return {repetition_of(run): run for run in runs}
 
 
-def measure(bound: Bound, run: RunFolder, other: RunFolder | None) -> Measured:
+def measure(bound: Bound, run: RunFolder, other: RunFolder | None) -> MeasuredValue:
     """Return the value of a run with its margin to the limits."""
     expectation = bound.expectation
     if expectation.verdicts:
         verdict = run.verdict if run.state == "ok" else run.state
         is_met = verdict in expectation.verdicts
-        return Measured(run, None, reason="" if is_met else why_not_ok(run), is_met=is_met)
-    value, problem = value_in(run, expectation.subject, bound.flow)
+        return MeasuredValue(run, None, reason="" if is_met else why_not_ok(run), is_met=is_met)
+    value, problem = metric_value_or_reason(run, expectation.subject, bound.flow)
     if value is None:
-        return Measured(run, None, reason=problem)
+        return MeasuredValue(run, None, reason=problem)
     scale, base = 1.0, ""
     if bound.reference is not None:
         reference = expectation.reference
         assert reference is not None
         if other is None:
-            return Measured(run, value, reason=f"{reference} has no run of this repetition")
-        reference_value, problem = value_in(other, reference, bound.reference_flow)
+            return MeasuredValue(run, value, reason=f"{reference} has no run of this repetition")
+        reference_value, problem = metric_value_or_reason(other, reference, bound.reference_flow)
         if reference_value is None:
-            return Measured(run, value, reason=f"{reference}: {problem}")
+            return MeasuredValue(run, value, reason=f"{reference}: {problem}")
         scale = reference_value
         base = f", {reference} is {show_amount(reference, reference_value)}"
     margin, is_met, reason = compare(expectation, value, scale)
-    return Measured(run, value, scale, margin, reason + base, is_met=is_met)
+    return MeasuredValue(run, value, scale, margin, reason + base, is_met=is_met)
 
 
-def value_in(run: RunFolder, operand: Operand, flow: str) -> tuple[float | None, str]:
+def metric_value_or_reason(run: RunFolder, operand: Operand, flow: str) -> tuple[float | None, str]:
     """Return a metric of a run, or None and why it has none."""
     if not run.counts:
         return None, why_not_ok(run)
@@ -205,7 +205,7 @@ def compare(expectation: Expectation, value: float, scale: float) -> tuple[float
 
     `scale` is the value of the reference, of which the limits are factors.
     """
-    ends = [(distance_to(value, end, scale), end) for end in ends_of(expectation)]
+    ends = [(distance_to(value, end, scale), end) for end in limit_ends(expectation)]
     is_met = all(is_within(distance, end.limit, value) for distance, end in ends)
     distance, end = min(ends, key=lambda pair: pair[0])
     limit = end.limit.value * scale
@@ -216,19 +216,19 @@ def compare(expectation: Expectation, value: float, scale: float) -> tuple[float
 
 
 @dataclass(frozen=True)
-class End:
+class LimitEnd:
     """Represent the lower (sign 1) or upper (sign -1) end of the expected values."""
 
     limit: Limit
     sign: int
 
 
-def ends_of(expectation: Expectation) -> list[End]:
+def limit_ends(expectation: Expectation) -> list[LimitEnd]:
     ends = ((expectation.low, 1), (expectation.high, -1))
-    return [End(limit, sign) for limit, sign in ends if limit is not None]
+    return [LimitEnd(limit, sign) for limit, sign in ends if limit is not None]
 
 
-def distance_to(value: float, end: End, scale: float) -> float:
+def distance_to(value: float, end: LimitEnd, scale: float) -> float:
     """Return how far a value lies within an end (negative: beyond it), in the metric's unit."""
     return end.sign * (value - end.limit.value * scale)
 
@@ -266,7 +266,7 @@ def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> dict[str, Any]:
     ]
     value_text = show_median(expectation.subject, [value for value, _ in values])
     verdicts = []
-    for end in ends_of(expectation):
+    for end in limit_ends(expectation):
         low, high = interval_of([distance_to(value, end, scale) for value, scale in values])
         if low is None or high is None:
             few = f"{len(values)} different runs: too few for an interval"
@@ -360,5 +360,5 @@ def judge_matrices(
     for matrix, of_matrix in expectations.items():
         cells = cells_by_levels(run for run in runs if run.matrix == matrix)
         if cells:
-            judged += judge(of_matrix, cells)
+            judged += judge_matrix(of_matrix, cells)
     return judged

@@ -46,19 +46,19 @@ def competitor_curves(run: RunFolder) -> dict[str, DeliveryCurve]:
     {} if one of them is unknown.
     """
     flows = run.competitors
-    progress = {flow.name: series.progress_of(run, flow) for flow in flows}
+    progress = {flow.name: series.delivery_curve_of(run, flow) for flow in flows}
     known = {name: curve for name, curve in progress.items() if curve is not None}
     return known if len(known) == len(flows) else {}
 
 
-def shares(run: RunFolder) -> dict[str, float]:
+def flow_shares(run: RunFolder) -> dict[str, float]:
     """Return each flow's share of the total rate, over the time of active_rates."""
     rates = active_rates(run)
     total = math.fsum(rates.values())
     return {name: rate / total for name, rate in rates.items()} if total > 0 else {}
 
 
-def jain(run: RunFolder) -> float | None:
+def jain_of_run(run: RunFolder) -> float | None:
     """Return Jain's index of the active flows' rates; None for fewer than two."""
     rates = active_rates(run)
     return jain_index(list(rates.values())) if len(rates) > 1 and any(rates.values()) else None
@@ -75,11 +75,11 @@ def convergence_s(run: RunFolder) -> float | None:
     window. For a single competing flow it is the maximum of its `settling` times.
     """
     if len(run.competitors) < 2:
-        return max_time_s(settling(run).values())
+        return max_time_s(settling_times_s(run).values())
     return metrics.fair_after_s(list(competitor_curves(run).values()))
 
 
-def sides(run: RunFolder) -> dict[str, Side]:
+def fair_share_sides(run: RunFolder) -> dict[str, Side]:
     """Return which flows have yielded, and since when.
 
     {} if they are not active together for long enough. Shares in windows of 1 s are averaged over 5
@@ -89,7 +89,7 @@ def sides(run: RunFolder) -> dict[str, Side]:
     import numpy as np
 
     flows = run.competitors
-    since_s = max((series.span(flow)[0] for flow in flows), default=0.0)
+    since_s = max((series.flow_span_s(flow)[0] for flow in flows), default=0.0)
     windows = list(
         metrics.common_windows(competitor_curves(run).values(), FAIR_WINDOW_S, since_s).values()
     )
@@ -107,7 +107,7 @@ def sides(run: RunFolder) -> dict[str, Side]:
     return result
 
 
-def settling(run: RunFolder) -> dict[float, float | None]:
+def settling_times_s(run: RunFolder) -> dict[float, float | None]:
     """Return the settling time of the rate after each event; None for never.
 
     Events are changes of the path, and starts and stops of background flows. The rate settles when
@@ -120,27 +120,27 @@ def settling(run: RunFolder) -> dict[float, float | None]:
     import numpy as np
 
     times = {}
-    for event_s in events(run) if series.rows_by_flow(run) else ():
-        windows = summed_windows(run, event_s)
+    for event_s in convergence_events_s(run) if series.rows_by_flow(run) else ():
+        windows = total_rates_after(run, event_s)
         later = windows[len(windows) // 2 :]
         target_mbit = float(np.median(later)) if later else math.inf
         near = [abs(rate - target_mbit) <= SETTLE_BAND * target_mbit for rate in windows]
-        times[event_s] = metrics.first_lasting(near, settle_window_s(run), SETTLE_HOLD_S)
+        times[event_s] = metrics.first_lasting_window(near, settle_window_s(run), SETTLE_HOLD_S)
     return times
 
 
-def events(run: RunFolder) -> tuple[float, ...]:
+def convergence_events_s(run: RunFolder) -> tuple[float, ...]:
     """Return the times of changes of path or traffic while competing flows are active.
 
     Of events that follow each other too fast for settling (2 s) only the last counts, and none so
     close to the end. Empty for more than 20: such a path has no steady states.
     """
-    spans = [series.span(flow) for flow in run.competitors]
+    spans = [series.flow_span_s(flow) for flow in run.competitors]
     if not spans:
         return ()
     first_s, last_s = min(start for start, _ in spans), max(end for _, end in spans)
     happens = {change.at_s for change in run.changes} | {
-        instant for flow in run.flows for instant in series.span(flow)
+        instant for flow in run.flows for instant in series.flow_span_s(flow)
     }
     inside = sorted(instant for instant in happens if first_s < instant < last_s)
     if len(inside) > MAX_EVENTS:
@@ -150,9 +150,9 @@ def events(run: RunFolder) -> tuple[float, ...]:
     )
 
 
-def converges(run: RunFolder) -> bool:
+def can_converge(run: RunFolder) -> bool:
     """Return whether a run has an event to converge from and recorded rates."""
-    return bool(active_rates(run)) and (len(run.competitors) > 1 or bool(events(run)))
+    return bool(active_rates(run)) and (len(run.competitors) > 1 or bool(convergence_events_s(run)))
 
 
 def settle_window_s(run: RunFolder) -> float:
@@ -162,14 +162,16 @@ def settle_window_s(run: RunFolder) -> float:
     )
 
 
-def summed_windows(run: RunFolder, event_s: float) -> list[float]:
+def total_rates_after(run: RunFolder, event_s: float) -> list[float]:
     """Return the total rate of competing flows in windows after an event.
 
     The windows end with the next event or with the first flow.
     """
-    curves = [series.progress_of(run, flow) for flow in run.competitors]
+    curves = [series.delivery_curve_of(run, flow) for flow in run.competitors]
     known = [curve for curve in curves if curve is not None]
-    until_s = min((instant for instant in events(run) if instant > event_s), default=math.inf)
+    until_s = min(
+        (instant for instant in convergence_events_s(run) if instant > event_s), default=math.inf
+    )
     windows = metrics.common_windows(known, settle_window_s(run), event_s).items()
     return [math.fsum(at) for end_s, at in windows if end_s <= until_s + 1e-6]
 

@@ -17,8 +17,15 @@ from typing import Any, Protocol
 from gostlab.analysis.load import series
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats import fairness
-from gostlab.analysis.stats.statistics import Summary, best_mean, paired_ratio, summarise
-from gostlab.analysis.stats.text_table import count, delay, per_mille, percent, rate, ratio
+from gostlab.analysis.stats.statistics import Summary, mean_of_greatest, paired_ratio, summarise
+from gostlab.analysis.stats.table_formats import (
+    format_count,
+    format_delay,
+    format_per_mille,
+    format_percent,
+    format_rate,
+    format_ratio,
+)
 
 
 class CellLike(Protocol):
@@ -29,8 +36,8 @@ class CellLike(Protocol):
     @property
     def example(self) -> RunFolder: ...
     @property
-    def but_cc(self) -> Any: ...
-    def by_seed(self) -> dict[Any, float]: ...
+    def key_without_cc(self) -> Any: ...
+    def values_by_seed(self) -> dict[Any, float]: ...
 
 
 OfRun = Callable[[RunFolder], float | None]
@@ -49,7 +56,7 @@ class Metric:
     of_run: OfRun | None = None
     of_flow: OfFlow | None = None
     of_cell: OfCell | None = None  # only for metrics that do not summarise values of runs
-    show: Callable[[float], str] = rate
+    show: Callable[[float], str] = format_rate
     from_series: bool = False  # computed from time series, which is slow
     column: str = ""  # column in tables if its name differs
     axis_label: str = ""  # axis label if it differs
@@ -73,9 +80,9 @@ class Metric:
 @cache
 def fairness_metrics(run: RunFolder) -> Mapping[str, float | None]:
     """Return a run's fairness metrics, cached because they are slow."""
-    rates, parts = fairness.active_rates(run), fairness.shares(run)
+    rates, parts = fairness.active_rates(run), fairness.flow_shares(run)
     return {
-        "jain": fairness.jain(run),
+        "jain": fairness.jain_of_run(run),
         "convergence_s": fairness.convergence_s(run),
         "total_mbit": sum(rates.values()) if rates else None,
         **{f"share:{name}": share for name, share in parts.items()},
@@ -102,7 +109,7 @@ def leg_metric(leg: str, where: str, label: str) -> Metric:
         f"sent again {where}",
         "segments",
         of_run=lambda run: run.retransmitted(leg),
-        show=count,
+        show=format_count,
         axis_label=f"{label} (segments)",
     )
 
@@ -112,20 +119,22 @@ def delay_quantile(delay: str, quantile: str) -> OfRun:
 
     The result is None without samples.
     """
-    return lambda run: getattr(getattr(series.latency(run), delay), quantile, None)
+    return lambda run: getattr(getattr(series.latency_of_run(run), delay), quantile, None)
 
 
-def ping_ms(name: str) -> OfRun:
+def ping_metric(name: str) -> OfRun:
     """Return a function that reads a statistic of a run's first ping flow, or None."""
     return lambda run: next(filter(None, (flow.round_trips for flow in run.flows)), {}).get(name)
 
 
-def fetch_s(name: str) -> OfRun:
+def download_metric(name: str) -> OfRun:
     """Return a function that reads a statistic of a run's smallest short downloads."""
     return lambda run: next((fetch for flow in run.flows for fetch in flow.fetches), {}).get(name)
 
 
-def measure(name: str, label: str, unit: str = "", show: Callable[[float], str] = rate) -> Metric:
+def flow_measure_metric(
+    name: str, label: str, unit: str = "", show: Callable[[float], str] = format_rate
+) -> Metric:
     """Return the metric that a flow has for itself: one of FLOW_MEASURES.
 
     A run's is that of its first flow that has it.
@@ -142,7 +151,7 @@ def measure(name: str, label: str, unit: str = "", show: Callable[[float], str] 
     )
 
 
-def direction_mbit(direction: str) -> OfRun:
+def direction_goodput_metric(direction: str) -> OfRun:
     """Return a function that adds up the goodput of one direction's TCP flows.
 
     It is None unless a run has both directions.
@@ -167,24 +176,30 @@ def times_to_converge(
 ) -> Summary | None:
     """Summarise convergence times; runs that could have converged and did not have inf."""
     times = [
-        (fairness_metrics(run)["convergence_s"], fairness.converges(run)) for run in cell.counted
+        (fairness_metrics(run)["convergence_s"], fairness.can_converge(run)) for run in cell.counted
     ]
     return summarise(
         [math.inf if time is None else time for time, could in times if could or time is not None]
     )
 
 
-def ratio_to(cell: CellLike, cells: Sequence[CellLike], versus: str | None) -> Summary | None:
+def goodput_ratio(cell: CellLike, cells: Sequence[CellLike], versus: str | None) -> Summary | None:
     """Return the goodput ratio to the same cell with `versus`, seed by seed."""
-    bases = (other for other in cells if other.but_cc == cell.but_cc and other.example.cc == versus)
+    bases = (
+        other
+        for other in cells
+        if other.key_without_cc == cell.key_without_cc and other.example.cc == versus
+    )
     base = next(bases, None)
-    return None if base is None else paired_ratio(base.by_seed(), cell.by_seed())
+    return None if base is None else paired_ratio(base.values_by_seed(), cell.values_by_seed())
 
 
-def best_three(cell: CellLike, cells: Sequence[CellLike], versus: str | None) -> Summary | None:
+def mean_of_fastest_three(
+    cell: CellLike, cells: Sequence[CellLike], versus: str | None
+) -> Summary | None:
     """Return the mean of the three fastest runs."""
     values = tuple(run.goodput_mbit for run in cell.counted if run.goodput_mbit is not None)
-    best = best_mean(values)
+    best = mean_of_greatest(values)
     return None if best is None else Summary(values, best)
 
 
@@ -202,7 +217,7 @@ METRICS: tuple[Metric, ...] = (
         "retransmissions (iperf3's Retr)",
         of_run=attrgetter("retr"),
         of_flow=flow_attribute("retransmits"),
-        show=count,
+        show=format_count,
         axis_label="iperf3's Retr (segments)",
     ),
     leg_metric("app", "on the leg before the tunnel", "Before the tunnel"),
@@ -212,7 +227,7 @@ METRICS: tuple[Metric, ...] = (
         "wan_share",
         "sent again on the WAN, share",
         of_run=wan_share,
-        show=per_mille,
+        show=format_per_mille,
         axis_label="Retransmitted on the WAN (share)",
     ),
     Metric(
@@ -220,21 +235,21 @@ METRICS: tuple[Metric, ...] = (
         "sent again by the client's host",
         "segments",
         of_run=lambda run: dict(run.nstat).get("client"),
-        show=count,
+        show=format_count,
         axis_label="Client's whole host (segments)",
     ),
     Metric(
         "idle_share",
         "CPU idle, share of the median second",
         of_run=attrgetter("idle_share"),
-        show=percent,
+        show=format_percent,
         axis_label="CPU idle (share)",
     ),
     Metric(
         "link_share",
         "bottleneck used, share",
         of_run=attrgetter("link_share"),
-        show=percent,
+        show=format_percent,
         axis_label="Bottleneck used (share)",
     ),
     Metric(
@@ -243,47 +258,53 @@ METRICS: tuple[Metric, ...] = (
         "ms",
         delay_quantile("srtt_ms", "median"),
         of_flow=lambda run, flow: getattr(series.flow_srtt_ms(run, flow), "median", None),
-        show=delay,
+        show=format_delay,
     ),
     Metric(
         "srtt_p95_ms",
         "RTT under load, 95 %",
         "ms",
         of_run=delay_quantile("srtt_ms", "p95"),
-        show=delay,
+        show=format_delay,
     ),
     Metric(
         "queue_delay_median_ms",
         "queueing delay, median",
         "ms",
         delay_quantile("queue_delay_ms", "median"),
-        show=delay,
+        show=format_delay,
     ),
     Metric(
         "queue_delay_p95_ms",
         "queueing delay, 95 %",
         "ms",
         delay_quantile("queue_delay_ms", "p95"),
-        show=delay,
+        show=format_delay,
     ),
-    Metric("ping_median_ms", "ping under load, median", "ms", ping_ms("median_ms"), show=delay),
-    Metric("ping_p95_ms", "ping under load, 95 %", "ms", ping_ms("p95_ms"), show=delay),
-    Metric("ping_p99_ms", "ping under load, 99 %", "ms", ping_ms("p99_ms"), show=delay),
-    Metric("fetch_median_s", "a short download, median", "s", fetch_s("median_s")),
-    Metric("fetch_p95_s", "a short download, 95 %", "s", fetch_s("p95_s")),
-    Metric("up_mbit", "goodput, upload", "Mbit/s", direction_mbit("upload")),
-    Metric("down_mbit", "goodput, download", "Mbit/s", direction_mbit("download")),
-    measure("completion_s", "transfer complete after", "s"),
-    measure("burst_mbit", "goodput of bursts", "Mbit/s"),
-    measure("startup_s", "video: startup", "s"),
-    measure("stalls", "video: stalls", show=count),
-    measure("stalled_s", "video: stalled for", "s"),
-    measure("bitrate_mbit", "video: mean bit rate", "Mbit/s"),
-    measure("stream_min_mbit", "slowest stream", "Mbit/s"),
-    measure("stream_median_mbit", "median stream", "Mbit/s"),
-    measure("stream_max_mbit", "fastest stream", "Mbit/s"),
-    measure("stream_jain", "Jain's index of streams", show=ratio),
-    measure("switches", "video: switches of the rung", show=count),
+    Metric(
+        "ping_median_ms",
+        "ping under load, median",
+        "ms",
+        ping_metric("median_ms"),
+        show=format_delay,
+    ),
+    Metric("ping_p95_ms", "ping under load, 95 %", "ms", ping_metric("p95_ms"), show=format_delay),
+    Metric("ping_p99_ms", "ping under load, 99 %", "ms", ping_metric("p99_ms"), show=format_delay),
+    Metric("fetch_median_s", "a short download, median", "s", download_metric("median_s")),
+    Metric("fetch_p95_s", "a short download, 95 %", "s", download_metric("p95_s")),
+    Metric("up_mbit", "goodput, upload", "Mbit/s", direction_goodput_metric("upload")),
+    Metric("down_mbit", "goodput, download", "Mbit/s", direction_goodput_metric("download")),
+    flow_measure_metric("completion_s", "transfer complete after", "s"),
+    flow_measure_metric("burst_mbit", "goodput of bursts", "Mbit/s"),
+    flow_measure_metric("startup_s", "video: startup", "s"),
+    flow_measure_metric("stalls", "video: stalls", show=format_count),
+    flow_measure_metric("stalled_s", "video: stalled for", "s"),
+    flow_measure_metric("bitrate_mbit", "video: mean bit rate", "Mbit/s"),
+    flow_measure_metric("stream_min_mbit", "slowest stream", "Mbit/s"),
+    flow_measure_metric("stream_median_mbit", "median stream", "Mbit/s"),
+    flow_measure_metric("stream_max_mbit", "fastest stream", "Mbit/s"),
+    flow_measure_metric("stream_jain", "Jain's index of streams", show=format_ratio),
+    flow_measure_metric("switches", "video: switches of the rung", show=format_count),
     Metric(
         "window_pkts",
         "mean window",
@@ -297,7 +318,7 @@ METRICS: tuple[Metric, ...] = (
         "jain",
         "Jain's index",
         of_run=fairness_metric("jain"),
-        show=ratio,
+        show=format_ratio,
         from_series=True,
         axis_label="Jain's index (1 is fair)",
     ),
@@ -321,7 +342,7 @@ METRICS: tuple[Metric, ...] = (
         "share",
         "share of the sum",
         of_flow=lambda run, flow: fairness_metrics(run).get(f"share:{flow}"),
-        show=percent,
+        show=format_percent,
         axis_label="Share of the sum (%)",
     ),
     Metric(
@@ -336,22 +357,28 @@ METRICS: tuple[Metric, ...] = (
         "marked by the bottleneck's queue",
         "packets",
         of_run=cache(series.bottleneck_marks),
-        show=count,
+        show=format_count,
         from_series=True,
     ),
     Metric(
         "reordered_share",
         "segments out of order, share",
         of_run=cache(series.reordered_share),
-        show=percent,
+        show=format_percent,
         from_series=True,
     ),
-    Metric("ratio", "goodput, ratio", of_cell=ratio_to, show=ratio, axis_label="Goodput (ratio)"),
+    Metric(
+        "ratio",
+        "goodput, ratio",
+        of_cell=goodput_ratio,
+        show=format_ratio,
+        axis_label="Goodput (ratio)",
+    ),
     Metric(
         "goodput_best3",
         "goodput, mean of the fastest three",
         "Mbit/s",
-        of_cell=best_three,
+        of_cell=mean_of_fastest_three,
         axis_label="Goodput, fastest three (Mbit/s)",
     ),
 )

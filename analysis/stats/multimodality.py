@@ -29,7 +29,7 @@ LEVEL, SAMPLES, SEED = 0.05, 2000, 1
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 
 
-def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+def find_clusters(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
     """Return the values of each cluster, lowest first; () for a single cluster.
 
     Fewer than five values are a single cluster.
@@ -42,7 +42,7 @@ def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
     ordered = np.sort(np.asarray(values, dtype=float))
     indexed_cuts = (
         pair
-        for cuts in splits(n)
+        for cuts in all_splits(n)
         for pair in zip(dunn_index(ordered[None], cuts)[0].tolist(), cuts.T.tolist(), strict=True)
     )
     index, cut_at = max(indexed_cuts)
@@ -55,7 +55,7 @@ def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
 
 
 @cache
-def splits(n: int) -> tuple[npt.NDArray[np.int_], ...]:
+def all_splits(n: int) -> tuple[npt.NDArray[np.int_], ...]:
     """Return all splits of n ordered runs into two and into three groups.
 
     Each group has two runs or more; the rows of an array are the first cuts, the second cuts.
@@ -102,7 +102,9 @@ def critical_index(n: int) -> float:
     for sample in (chance.uniform(size=(SAMPLES, n)), chance.exponential(size=(SAMPLES, n))):
         ordered = np.sort(sample, axis=1)
         # one split at a time: all of them would take a gigabyte of memory for 100 runs
-        single_cuts = (cuts[:, [column]] for cuts in splits(n) for column in range(cuts.shape[1]))
+        single_cuts = (
+            cuts[:, [column]] for cuts in all_splits(n) for column in range(cuts.shape[1])
+        )
         best = np.max([dunn_index(ordered, column) for column in single_cuts], axis=0)
         quantiles.append(float(np.quantile(best, 1 - LEVEL)))
     return max(quantiles)

@@ -3,9 +3,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gostlab.analysis.load.json_safe import Scalar, known_number
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.stats.text_table import count_of
+from gostlab.analysis.load.untrusted_json import Scalar, finite_number
+from gostlab.analysis.stats.table_formats import pluralize
 
 RECEIVING = ("an interrupt per packet", "interrupts moderated")  # [moderated]
 
@@ -37,7 +37,7 @@ def made_by_line(runs: Sequence[RunFolder]) -> str:
         ", ".join(
             [
                 named("", {f"{environment.clock} clock" for environment in environments}),
-                *machine_words(runs),
+                *describe_hosts(runs),
             ]
         ),
         named("iperf3 ", {environment.iperf3 for environment in environments}),
@@ -47,7 +47,7 @@ def made_by_line(runs: Sequence[RunFolder]) -> str:
     return synthetic + " · ".join(parts)
 
 
-def machine_words(runs: Sequence[RunFolder]) -> list[str]:
+def describe_hosts(runs: Sequence[RunFolder]) -> list[str]:
     """Describe hosts on the virtual clock: CPUs, cost of a system call and of a packet.
 
     The kind of interrupts follows. Requests that differ between runs are omitted.
@@ -60,20 +60,20 @@ def machine_words(runs: Sequence[RunFolder]) -> list[str]:
 
     costs = {run.syscall_cost_us for run in counted}
     return [
-        *of_all(cpus_words),
+        *of_all(format_host_cpus),
         *(f"{cost:g} µs per system call" for cost in costs if len(costs) == 1),
-        *of_all(packet_words),
+        *of_all(format_packet_costs),
         *of_all(lambda asked: RECEIVING[asked.get("receive") == "moderated"]),
     ]
 
 
-def packet_words(asked: Mapping[str, Scalar]) -> str:
-    cost_ns = known_number(asked.get("packet_cost_ns"))
+def format_packet_costs(asked: Mapping[str, Scalar]) -> str:
+    cost_ns = finite_number(asked.get("packet_cost_ns"))
     return f"{cost_ns / 1000:g} µs per packet" if cost_ns else ""
 
 
-def cpus_words(asked: Mapping[str, Scalar]) -> str:
-    count = int(known_number(asked.get("host_cpus")) or 0)
+def format_host_cpus(asked: Mapping[str, Scalar]) -> str:
+    count = int(finite_number(asked.get("host_cpus")) or 0)
     if not count:
         return "one CPU for all hosts"
     others = [
@@ -81,7 +81,7 @@ def cpus_words(asked: Mapping[str, Scalar]) -> str:
         for name, value in asked.items()
         if name.startswith("cpus_by_host.")
     ]
-    text = f"{count_of(count, 'CPU')} per host"
-    if share := known_number(asked.get("cpu_share_permille")):
+    text = f"{pluralize(count, 'CPU')} per host"
+    if share := finite_number(asked.get("cpu_share_permille")):
         text += f" with the time of {share / 1000:g}"
     return f"{text} ({', '.join(others)})" if others else text

@@ -9,25 +9,32 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gostlab.analysis.load.published import TOLERANCE, Claim, Study, claims_of, is_about, level
+from gostlab.analysis.load.published import (
+    TOLERANCE,
+    PublishedClaim,
+    Study,
+    applies_to_run,
+    claims_of,
+    format_level,
+)
 from gostlab.analysis.load.shipped_baselines import MIN_RUNS, ShippedMetric, load_baselines
-from gostlab.analysis.stats.cells import Cell, MatrixResults, spoken_order
+from gostlab.analysis.stats.cells import Cell, MatrixResults, display_order
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import Summary
-from gostlab.analysis.stats.text_table import (
+from gostlab.analysis.stats.table_formats import (
     RUNS,
     VERDICT,
     Column,
     Table,
     TableRow,
     cc_name,
-    count,
-    rate,
-    span_words,
-    spread_words,
+    format_count,
+    format_range,
+    format_rate,
+    format_spread,
     text_columns,
 )
-from gostlab.results.metrics import states_words
+from gostlab.results.metrics import format_clusters
 from gostlab.spec.experiment import Published
 from gostlab.spec.labels import cell_label
 
@@ -40,7 +47,7 @@ VERDICTS = (*JUDGED, *ONE_OF.values(), NO_RUN, INVALID)
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetComparison:
     """One published value and the lab's measurement."""
 
     matrix: str
@@ -51,7 +58,7 @@ class Target:
     verdict: str  # one of VERDICTS
     source: str
     why: str  # reason of the difference from the experiment's file
-    target: Claim  # `figure` and `asked` in machine-readable form
+    target: PublishedClaim  # `figure` and `asked` in machine-readable form
     variant: str = ""
     key: str = ""  # key of its cell; "" without a cell
     full: ShippedMetric | None = None  # shipped baseline of the full form
@@ -78,18 +85,18 @@ class Target:
         return self.spread[0] <= self.target.value <= self.spread[1]
 
 
-def target_rows(study: Study, matrices: Iterable[MatrixResults]) -> tuple[Target, ...]:
+def target_rows(study: Study, matrices: Iterable[MatrixResults]) -> tuple[TargetComparison, ...]:
     """Compare all published values, in the file's order, including those without runs."""
     cells = [cell for matrix in matrices for cell in matrix.cells]
     full = load_baselines(study.name)
     return tuple(
-        with_baseline(target, full.get((target.matrix, target.cell, target.target.figure)))
+        add_baseline(target, full.get((target.matrix, target.cell, target.target.figure)))
         for published in study.published
         for target in compare_entry(published, cells)
     )
 
 
-def with_baseline(target: Target, full: ShippedMetric | None) -> Target:
+def add_baseline(target: TargetComparison, full: ShippedMetric | None) -> TargetComparison:
     """Add the shipped baseline to a target.
 
     The verdict changes if few runs can show only one of several clusters.
@@ -101,14 +108,14 @@ def with_baseline(target: Target, full: ShippedMetric | None) -> Target:
     return replace(target, verdict=partial_verdict)
 
 
-def validation_verdict(rows: Sequence[Target]) -> bool:
+def validation_verdict(rows: Sequence[TargetComparison]) -> bool:
     """Return whether all rows agree; False without rows."""
     return bool(rows) and all(row.verdict == AGREES for row in rows)
 
 
-def compare_entry(published: Published, cells: Sequence[Cell]) -> list[Target]:
+def compare_entry(published: Published, cells: Sequence[Cell]) -> list[TargetComparison]:
     """Compare a published entry with every matching cell of the largest variant with runs."""
-    about = [cell for cell in cells if is_about(published, cell.example)]
+    about = [cell for cell in cells if applies_to_run(published, cell.example)]
     ran = [cell for cell in about if cell.counted] or about
     of_one = [cell for cell in about if cell.variant == ran[0].variant]
     rows = []
@@ -124,8 +131,8 @@ def compare_entry(published: Published, cells: Sequence[Cell]) -> list[Target]:
 
 
 def compare_cell(
-    published: Published, asked: Claim, cell: Cell | None, cells: Sequence[Cell]
-) -> Target:
+    published: Published, asked: PublishedClaim, cell: Cell | None, cells: Sequence[Cell]
+) -> TargetComparison:
     """Compare one metric of one cell by its median or clusters.
 
     None as cell means that it does not exist.
@@ -137,11 +144,11 @@ def compare_cell(
     elif cell and not cell.counted and any(run.state == "ok" for run in cell.runs):
         verdict = INVALID
     matrix = published.matrix or ""
-    levels = {name: level(value) for name, value in dict(published.factors).items()}
-    return Target(
+    levels = {name: format_level(value) for name, value in dict(published.factors).items()}
+    return TargetComparison(
         matrix=cell.matrix if cell else matrix,
-        cell=cell.label if cell else cell_label(spoken_order(levels.items()), cc_name) or matrix,
-        figure=figure_words(asked),
+        cell=cell.label if cell else cell_label(display_order(levels.items()), cc_name) or matrix,
+        figure=metric_label(asked),
         asked=asked.sentence,
         got=got,
         verdict=verdict,
@@ -153,7 +160,7 @@ def compare_cell(
     )
 
 
-def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | None:
+def summary_of(asked: PublishedClaim, cell: Cell, cells: Sequence[Cell]) -> Summary | None:
     """Summarise a cell's metric; None if no counted run has it."""
     merit = metric_of(asked.figure)
     if merit.of_cell is not None:
@@ -161,7 +168,7 @@ def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | Non
     return cell.summary(f"{merit.key}:{asked.flow}" if asked.flow else merit.key)
 
 
-def published_divisor(row: Target) -> float | None:
+def published_divisor(row: TargetComparison) -> float | None:
     """Return the divisor of the lab's value: the published value or its band's middle."""
     claim = row.target
     if claim.value is not None:
@@ -170,39 +177,44 @@ def published_divisor(row: Target) -> float | None:
     return math.fsum(ends) / len(ends) if ends else None
 
 
-def to_reasons(rows: Sequence[Target], name: str, title: str) -> Table | None:
+def reasons_table(rows: Sequence[TargetComparison], name: str, title: str) -> Table | None:
     """Tabulate disagreeing rows by reason, the most frequent first.
 
     None if all agree.
     """
-    by_reason: dict[str, list[Target]] = {}
+    by_reason: dict[str, list[TargetComparison]] = {}
     for row in rows:
         if row.verdict == DISAGREES:
             by_reason.setdefault(row.why, []).append(row)
     if not by_reason:
         return None
     why, which = text_columns(why="Reason", which="Which")
-    columns = (why, Column("numbers", "Numbers", count), Column("over", "Lab / study"), which)
+    columns = (
+        why,
+        Column("numbers", "Numbers", format_count),
+        Column("over", "Lab / study"),
+        which,
+    )
     table_rows = (
         {
             "why": reason or "Nobody has found out yet.",
             "numbers": float(len(alike)),
-            "over": over_words(alike),
-            "which": which_words(alike),
+            "over": format_ratio_range(alike),
+            "which": list_cells_by_metric(alike),
         }
         for reason, alike in sorted(by_reason.items(), key=lambda pair: -len(pair[1]))
     )
     return Table(name, title, "", columns, tuple(table_rows))
 
 
-def over_words(rows: Sequence[Target]) -> str:
+def format_ratio_range(rows: Sequence[TargetComparison]) -> str:
     """Format the range of lab / study; "" without a divisor."""
     got = ((row.got, published_divisor(row)) for row in rows)
     ratios = sorted(summary.median / by for summary, by in got if summary is not None and by)
     return " to ".join(dict.fromkeys(ratio_text(value) for value in (*ratios[:1], *ratios[-1:])))
 
 
-def which_words(rows: Sequence[Target]) -> str:
+def list_cells_by_metric(rows: Sequence[TargetComparison]) -> str:
     """List the cells of some rows by metric, at most MAX_NAMED of each."""
     by_figure: dict[str, list[str]] = {}
     for row in rows:
@@ -215,7 +227,7 @@ def which_words(rows: Sequence[Target]) -> str:
     return "; ".join(parts)
 
 
-def figure_words(asked: Claim) -> str:
+def metric_label(asked: PublishedClaim) -> str:
     label = metric_of(asked.figure).heading
     if asked.figure == "ratio" and asked.versus:
         label = f"goodput / that of {asked.versus}"
@@ -223,7 +235,7 @@ def figure_words(asked: Claim) -> str:
 
 
 def to_table(
-    rows: Sequence[Target], name: str = "targets", title: str = "The study and the lab"
+    rows: Sequence[TargetComparison], name: str = "targets", title: str = "The study and the lab"
 ) -> Table:
     cells = tuple(map(row_texts, rows))
     intervals, reasons = (any(row[key] for row in cells) for key in ("interval", "why"))
@@ -239,7 +251,7 @@ def to_table(
     return Table(name, title, targets_note(rows), columns, cells)
 
 
-def row_texts(row: Target) -> TableRow:
+def row_texts(row: TargetComparison) -> TableRow:
     return {
         "matrix": row.matrix,
         "cell": row.cell + (f" ({row.variant})" if row.variant else ""),
@@ -247,7 +259,7 @@ def row_texts(row: Target) -> TableRow:
         "asked": row.asked,
         "got": row.got.median if row.got and not row.got.states else None,
         "n": row.n,
-        "interval": spread_words(row.got, ratio_text),
+        "interval": format_spread(row.got, ratio_text),
         "verdict": row.verdict,
         "source": row.source,
         "why": row.why,
@@ -257,7 +269,7 @@ def row_texts(row: Target) -> TableRow:
     }
 
 
-def targets_note(rows: Sequence[Target]) -> str:
+def targets_note(rows: Sequence[TargetComparison]) -> str:
     """Count the verdicts, and state the rule."""
     if not rows:
         return "The experiment's file holds no figure of a study."
@@ -272,7 +284,7 @@ def targets_note(rows: Sequence[Target]) -> str:
     )
 
 
-def agreement_sentence(rows: Sequence[Target], called: str) -> str:
+def agreement_sentence(rows: Sequence[TargetComparison], called: str) -> str:
     """State how many published values agree; "" without runs."""
     judged = [row for row in rows if row.verdict in JUDGED]
     if not judged:
@@ -293,7 +305,7 @@ def counted_verdict(verdict: str, number: int) -> str:
 
 def ratio_text(value: float) -> str:
     """Format a value; an infinite time is "never"."""
-    return "never" if math.isinf(value) else rate(value)
+    return "never" if math.isinf(value) else format_rate(value)
 
 
 # -- a study's rates, each beside the lab's
@@ -301,7 +313,7 @@ def ratio_text(value: float) -> str:
 MAX_RATES = 20  # omit tables with more rows
 
 
-def rates_table(rows: Sequence[Target], called: str) -> Table | None:
+def rates_table(rows: Sequence[TargetComparison], called: str) -> Table | None:
     """Tabulate a study's rates of whole runs with the lab's and their spread.
 
     None without rates, with more than MAX_RATES, and before any run.
@@ -312,10 +324,10 @@ def rates_table(rows: Sequence[Target], called: str) -> Table | None:
         return None
     runs = sorted({row.spread[2] for row in rates if row.spread})
     whose = "full form," if any(map(uses_baseline, rates)) else "its"
-    spread = [Column("spread", f"{whose} {span_words(runs[0], runs[-1])} runs")] if runs else []
+    spread = [Column("spread", f"{whose} {format_range(runs[0], runs[-1])} runs")] if runs else []
     columns = (
         *text_columns(cell="Mbit/s"),
-        Column("value", called.capitalize(), rate),
+        Column("value", called.capitalize(), format_rate),
         Column("got", "Lab"),
         *spread,
         *text_columns(holds="Agrees"),
@@ -324,23 +336,23 @@ def rates_table(rows: Sequence[Target], called: str) -> Table | None:
         {
             "cell": row.cell,
             "value": row.target.value,
-            "got": " or ".join(map(rate, row.got.typical)) if row.got else "",
-            "spread": spread_of(row),
-            "holds": holds_words(row),
+            "got": " or ".join(map(format_rate, row.got.typical)) if row.got else "",
+            "spread": format_spread_of_row(row),
+            "holds": describe_agreement(row),
         }
         for row in rates
     )
     return Table("rates", f"The {called}'s rates", rates_note(rates), columns, cells)
 
 
-def spread_of(row: Target) -> str:
+def format_spread_of_row(row: TargetComparison) -> str:
     """Format the range of the lab's runs or the shipped clusters; "" for too few runs."""
     if row.full and row.full.states and uses_baseline(row):
-        return states_words(row.full.states, rate)
-    return "–".join(dict.fromkeys(map(rate, (row.spread or ())[:2])))
+        return format_clusters(row.full.states, format_rate)
+    return "–".join(dict.fromkeys(map(format_rate, (row.spread or ())[:2])))
 
 
-def holds_words(row: Target) -> str:
+def describe_agreement(row: TargetComparison) -> str:
     """Describe the relation of a published value to the lab's."""
     if row.verdict == AGREES:
         return "yes"
@@ -349,7 +361,7 @@ def holds_words(row: Target) -> str:
     return row.verdict
 
 
-def rates_note(rates: Sequence[Target]) -> str:
+def rates_note(rates: Sequence[TargetComparison]) -> str:
     states = any(row.got and row.got.states for row in rates)
     median = "the lab's median" + (", or that of one state," if states else "")
     text = f"“Yes”: {median} is within {100 * TOLERANCE:.0f} % of the value."
@@ -372,20 +384,20 @@ def rates_note(rates: Sequence[Target]) -> str:
     return text
 
 
-def uses_baseline(row: Target) -> bool:
+def uses_baseline(row: TargetComparison) -> bool:
     """Return whether the spread is the shipped one."""
     return row.full is not None and row.n < MIN_RUNS
 
 
-def measured_rows(
-    rows: Iterable[Target], matrices: Iterable[MatrixResults], made_by: str
+def baseline_rows(
+    rows: Iterable[TargetComparison], matrices: Iterable[MatrixResults], made_by: str
 ) -> tuple[ShippedMetric, ...]:
     """Return the results of enough runs, to be shipped (see load.shipped_baselines).
 
     Each row uses the cell with the same settings, in any matrix, that has most runs.
     """
     cells = [cell for matrix in matrices for cell in matrix.cells]
-    summaries = [(row, fullest(row, cells)) for row in rows if not row.target.flow]
+    summaries = [(row, summarise_largest_cell(row, cells)) for row in rows if not row.target.flow]
     return tuple(
         ShippedMetric(
             row.matrix,
@@ -403,7 +415,7 @@ def measured_rows(
     )
 
 
-def fullest(row: Target, cells: Sequence[Cell]) -> Summary | None:
+def summarise_largest_cell(row: TargetComparison, cells: Sequence[Cell]) -> Summary | None:
     """Summarise a row's metric over the cell of its settings with most runs.
 
     None if no run has it.

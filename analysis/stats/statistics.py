@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeGuard
 
-from gostlab.analysis.stats.multimodality import groups_of
+from gostlab.analysis.stats.multimodality import find_clusters
 from gostlab.results.metrics import RunCluster, are_identical
 
 CONFIDENCE = 0.95
@@ -66,16 +66,16 @@ def summarise(values: Sequence[float]) -> Summary | None:
 
     if not values:
         return None
-    states = states_of(values)
+    states = run_clusters(values)
     interval = None if states or are_identical(values) else median_interval(values)
     return Summary(tuple(values), float(np.median(values)), interval, states)
 
 
-def states_of(values: Sequence[float]) -> tuple[RunCluster, ...]:
+def run_clusters(values: Sequence[float]) -> tuple[RunCluster, ...]:
     """Return the clusters of the runs, lowest first; () for a single one."""
     import numpy as np
 
-    return tuple(RunCluster(float(np.median(group)), len(group)) for group in groups_of(values))
+    return tuple(RunCluster(float(np.median(group)), len(group)) for group in find_clusters(values))
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
@@ -138,7 +138,7 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
     import numpy as np
     import scipy
 
-    if len(values) < MIN_RUNS or are_identical(values) or groups_of(values):
+    if len(values) < MIN_RUNS or are_identical(values) or find_clusters(values):
         return None
     interval = (
         scipy.stats.bootstrap(  # imported on first use: scipy.stats takes a quarter of a second
@@ -156,21 +156,21 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
 BySeed = Mapping[Hashable, float]
 
 
-def paired(first: BySeed, second: BySeed) -> list[tuple[float, float]]:
+def pair_by_seed(first: BySeed, second: BySeed) -> list[tuple[float, float]]:
     """Return the values of two cells that share a key: a seed with the same loss pattern."""
     return [(first[key], second[key]) for key in first if key in second]
 
 
 def paired_difference(first: BySeed, second: BySeed) -> Summary | None:
     """Summarise second - first over pairs; None without pairs."""
-    return summarise([b - a for a, b in paired(first, second)])
+    return summarise([b - a for a, b in pair_by_seed(first, second)])
 
 
 def paired_ratio(first: BySeed, second: BySeed) -> Summary | None:
     """Summarise second / first over pairs with first > 0; None without such pairs."""
-    return summarise([b / a for a, b in paired(first, second) if a > 0])
+    return summarise([b / a for a, b in pair_by_seed(first, second) if a > 0])
 
 
-def best_mean(values: Sequence[float], best: int = 3) -> float | None:
+def mean_of_greatest(values: Sequence[float], best: int = 3) -> float | None:
     """Return the mean of the greatest values ("the fastest 3"); None for too few."""
     return math.fsum(sorted(values)[-best:]) / best if len(values) >= best else None

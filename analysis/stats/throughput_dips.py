@@ -40,7 +40,7 @@ class Dips:
         return float(np.median(gaps)) if gaps else None
 
 
-def dips_of(run: RunFolder, flow: str, window_s: float) -> Dips | None:
+def find_dips(run: RunFolder, flow: str, window_s: float) -> Dips | None:
     """Return a flow's dips in windows of the given length.
 
     None without a series or with a rate of 0. The first quarter of its time (WARM_UP_SHARE) is

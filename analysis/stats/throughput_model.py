@@ -30,7 +30,7 @@ RMEM_WINDOW_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Path:
+class ModelPath:
     """Parameters of a path that a model depends on."""
 
     rate_bps: float | None
@@ -90,7 +90,7 @@ def li_cubic_window(loss: float) -> float:
 # -- BBR
 
 
-def bbr_mbit(path: Path) -> float:
+def bbr_mbit(path: ModelPath) -> float:
     """Return BBR's bound under random loss: (1 − p) C.
 
     Source: Cardwell et al., CACM 60(2), 2017.
@@ -98,7 +98,7 @@ def bbr_mbit(path: Path) -> float:
     return (1 - path.loss) * path.payload_mbit
 
 
-def li_bbr_mbit(path: Path, window_share: float = 1.0) -> float:
+def li_bbr_mbit(path: ModelPath, window_share: float = 1.0) -> float:
     """Return BBR's rate by Li et al. 2018, equation 7.
 
     The rate is bandwidth · 0.98 · min(1, tcp_rmem / BDP), limited by the link's payload; infinite
@@ -127,9 +127,9 @@ class ThroughputModel:
     cc: str
     label: str
     dashes: tuple[float, ...]
-    rate: Callable[[Path], float]  # Mbit/s, not limited by the link
+    rate: Callable[[ModelPath], float]  # Mbit/s, not limited by the link
 
-    def mbit(self, path: Path) -> float | None:
+    def mbit(self, path: ModelPath) -> float | None:
         """Return the goodput on a path, limited by the link's payload.
 
         None without both loss and a link rate.
@@ -139,18 +139,18 @@ class ThroughputModel:
         rate_mbit = min(math.inf if endless else self.rate(path), path.payload_mbit)
         return None if math.isinf(rate_mbit) else rate_mbit
 
-    def window(self, path: Path) -> float | None:
+    def window(self, path: ModelPath) -> float | None:
         """Return the mean window of the goodput, in segments."""
         rate_mbit = self.mbit(path)
         return None if rate_mbit is None else window_pkts(rate_mbit, path.rtt_ms)
 
 
-def by_loss(window: Callable[[float], float]) -> Callable[[Path], float]:
+def mbit_from_window(window: Callable[[float], float]) -> Callable[[ModelPath], float]:
     """Return the rate function of a model that gives a window for a loss."""
     return lambda path: goodput_mbit(window(path.loss), path.rtt_ms)
 
 
-def rfc_cubic_mbit(path: Path) -> float:
+def rfc_cubic_mbit(path: ModelPath) -> float:
     """Return CUBIC's rate by RFC 9438; its window also depends on the RTT."""
     return goodput_mbit(cubic_window(path.loss, path.rtt_ms / 1000), path.rtt_ms)
 
@@ -159,13 +159,15 @@ LI_BBR_LINUX = partial(li_bbr_mbit, window_share=RMEM_WINDOW_SHARE)
 DASHED, DOTTED, MIXED = (5.0, 2.0), (1.0, 1.5), (6.0, 2.0, 1.0, 2.0)
 MODELS = (
     ThroughputModel("rfc9438", "cubic", "CUBIC by RFC 9438", DASHED, rfc_cubic_mbit),
-    ThroughputModel("reno", "reno", "Reno by RFC 9438: 1.2/√p", DASHED, by_loss(reno_window)),
     ThroughputModel(
-        "mathis", "reno", "Reno by Mathis, delayed ACKs", DOTTED, by_loss(mathis_window)
+        "reno", "reno", "Reno by RFC 9438: 1.2/√p", DASHED, mbit_from_window(reno_window)
+    ),
+    ThroughputModel(
+        "mathis", "reno", "Reno by Mathis, delayed ACKs", DOTTED, mbit_from_window(mathis_window)
     ),
     ThroughputModel("bbr", "bbr", "BBR at most: (1 − p) × link", DASHED, bbr_mbit),
     ThroughputModel(
-        "li-cubic", "cubic", "CUBIC by Li 2018, eq. 6", DOTTED, by_loss(li_cubic_window)
+        "li-cubic", "cubic", "CUBIC by Li 2018, eq. 6", DOTTED, mbit_from_window(li_cubic_window)
     ),
     ThroughputModel("li-bbr", "bbr", "BBR by Li 2018, eq. 7", DOTTED, li_bbr_mbit),
     ThroughputModel("li-bbr-linux", "bbr", "eq. 7, window = ½ tcp_rmem", MIXED, LI_BBR_LINUX),

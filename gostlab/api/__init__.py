@@ -10,13 +10,18 @@ machine cannot do it), ResultsError and OSError.
 from gostlab.api.expectations import judge, write_junit
 from gostlab.api.experiment import Experiment, Progress, Run, Running, run_together
 from gostlab.api.lab import Lab
-from gostlab.api.plan import Plan, refusal
-from gostlab.api.report import compare, report, reported, runs_called, write_run_page
+from gostlab.api.plan import Plan, refusal_line
+from gostlab.api.report import (
+    compare,
+    find_runs_by_name,
+    report,
+    select_experiments,
+    write_run_page,
+)
 from gostlab.api.requirements import (
     add_cc,
     add_gost,
     add_kernel,
-    borrowed_cc,
     congestion_controls,
     gosts,
     kernels,
@@ -25,8 +30,16 @@ from gostlab.api.requirements import (
     remove_cc,
     remove_gost,
     remove_kernel,
+    temporary_cc,
 )
 from gostlab.api.results import Results, load
-from gostlab.api.run import Gathered, Kept, contests, execute, starter, summary
+from gostlab.api.run import (
+    Gathered,
+    PartsAndStandby,
+    cell_results,
+    contest_cells,
+    execute_run_file,
+    run_starter,
+)
 from gostlab.results import SAMPLES
 from gostlab.results.run_result import RunResult as Result

@@ -64,7 +64,7 @@ def write_junit(
     root = ElementTree.Element("testsuites", name="gostlab")
     for outcome in outcomes:
         suite = ElementTree.SubElement(root, "testsuite", name=outcome.experiment)
-        add_cells(suite, outcome)
+        add_cell_cases(suite, outcome)
         for judgement in judged.get(outcome.experiment, ()):
             case = add_case(
                 suite, outcome.experiment, judgement.matrix, f"{judgement.cell}: {judgement.name}"
@@ -87,7 +87,7 @@ def write_junit(
     return write_whole(file, text + b"\n")
 
 
-def add_cells(suite: ElementTree.Element, outcome: ExperimentResult) -> None:
+def add_cell_cases(suite: ElementTree.Element, outcome: ExperimentResult) -> None:
     """Add a case per cell: whether all of its runs ended with a result that counts."""
     cells: dict[str, list[RunResult]] = {}
     for end in outcome.in_order:
@@ -114,20 +114,22 @@ def add_case(
     suite: ElementTree.Element, experiment: str, matrix: str, name: str
 ) -> ElementTree.Element:
     attributes = {"classname": f"{experiment}.{matrix}", "name": name}
-    return ElementTree.SubElement(suite, "testcase", {k: clean(v) for k, v in attributes.items()})
+    return ElementTree.SubElement(
+        suite, "testcase", {k: clean_for_xml(v) for k, v in attributes.items()}
+    )
 
 
 def add_properties(case: ElementTree.Element, **values: str) -> None:
     properties = ElementTree.SubElement(case, "properties")
     for name, value in values.items():
         if value:
-            ElementTree.SubElement(properties, "property", name=name, value=clean(value))
+            ElementTree.SubElement(properties, "property", name=name, value=clean_for_xml(value))
 
 
 def add_text(case: ElementTree.Element, tag: str, message: str, text: str) -> None:
-    ElementTree.SubElement(case, tag, message=clean(message)).text = clean(text)
+    ElementTree.SubElement(case, tag, message=clean_for_xml(message)).text = clean_for_xml(text)
 
 
-def clean(text: str) -> str:
+def clean_for_xml(text: str) -> str:
     """Replace characters that XML does not allow."""
     return NOT_IN_XML.sub("?", text)

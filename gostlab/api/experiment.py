@@ -20,12 +20,12 @@ from typing import Any
 
 from gostlab import sandbox as machines
 from gostlab.api.expectations import expectations_of
-from gostlab.api.plan import Plan, check_matrices, refusal
-from gostlab.api.run import FinishedRuns, Gathered, Kept, make
+from gostlab.api.plan import Plan, check_matrices, refusal_line
+from gostlab.api.run import FinishedRuns, Gathered, PartsAndStandby, execute_plans
 from gostlab.errors import SandboxOnly
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler import progress as shown
-from gostlab.scheduler.eta import Moving
+from gostlab.scheduler.eta import ActiveRun
 from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.scheduler.queue import RunObserver
 from gostlab.scheduler.shard import Shard
@@ -71,7 +71,7 @@ class ProgressCallback(RunObserver):
         self._done, self._total = already, total
         self._tell(expected_s)
 
-    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+    def moved(self, moving: Sequence[ActiveRun], left_s: float) -> None:
         self._running = tuple(active.run.name for active in moving)
         self._tell(left_s)
 
@@ -93,7 +93,7 @@ class Running(Iterator[RunResult]):
     """
 
     def __init__(self, plan: Plan, begin: Callable[..., FinishedRuns]) -> None:
-        """Prepare the runs; `begin` is `make` without its arguments `look` and `wake_fd`."""
+        """Prepare the runs; `begin` is `execute_plans` without its `look` and `wake_fd`."""
         self._plan = plan
         self._ends: list[RunResult] = []
         self._outcome: ExperimentResult | None = None
@@ -189,7 +189,7 @@ class Experiment(Plan):
         file = experiment if isinstance(experiment, File) else load_experiment(str(experiment))
         unexpanded = cls(
             file=with_repetitions(with_seed(file, seed), repeat),
-            machine=machines.choose(machine),
+            machine=machines.choose_machine(machine),
             clock=clock,
             quick=quick,
             overrides={name: option_text(levels) for name, levels in (settings or {}).items()},
@@ -216,7 +216,7 @@ class Experiment(Plan):
     def asking(cls, question: Question, machine: str = "auto") -> Experiment:
         """Create an experiment from a parsed question."""
         file = question.to_experiment(Path(f"{question.name}.yaml"))
-        unexpanded = cls(file=file, machine=machines.choose(machine), question=question)
+        unexpanded = cls(file=file, machine=machines.choose_machine(machine), question=question)
         return unexpanded._expanded(may_choose=machine == "auto")
 
     def _expanded(self, *, may_choose: bool) -> Experiment:
@@ -231,17 +231,17 @@ class Experiment(Plan):
             raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
         chosen = replace(self, clock="real") if native else self
         try:
-            runs = chosen.described()
+            runs = chosen.expand_runs()
         except SandboxOnly:
             if not may_choose:
                 raise
             reason = "another kernel than this machine's is requested"
-            chosen = replace(self, machine=machines.Choice("sandbox", reason))
-            runs = chosen.described()
+            chosen = replace(self, machine=machines.MachineChoice("sandbox", reason))
+            runs = chosen.expand_runs()
         bind_all(expectations_of(self.file), runs)
-        errors, warned = preflight.survey(runs)
+        errors, warned = preflight.survey_traps(runs)
         if errors:
-            raise BadInput(refusal(errors))
+            raise BadInput(refusal_line(errors))
         rules = stopping_rules(self.file, quick=self.quick)
         if self.shard is not None:
             runs = self.shard.take(runs, rules)
@@ -257,7 +257,7 @@ class Experiment(Plan):
         gost: Path | None = None,
         retry_failed: bool = False,
         workers: Gathered | None = None,
-        kept: Kept | None = None,
+        kept: PartsAndStandby | None = None,
     ) -> Running:
         """Execute the missing runs in a results folder, and give every result, old and new.
 
@@ -279,7 +279,7 @@ class Experiment(Plan):
             watcher = ProgressCallback(progress)
         options: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
         options |= {"progress": watcher, "workers": workers, "held": stack, "kept": kept}
-        return Running(self, partial(make, [self], Path(results), **options))
+        return Running(self, partial(execute_plans, [self], Path(results), **options))
 
 
 def run_together(
@@ -290,7 +290,7 @@ def run_together(
     `options` and the exceptions are those of Experiment.run and Running.wait.
     """
     options |= {"progress": progress, "look": lambda: None, "held": ExitStack()}
-    making = make(experiments, results, **options)
+    making = execute_plans(experiments, results, **options)
     while True:
         try:
             next(making)
@@ -307,7 +307,7 @@ class Run:
     """
 
     def __init__(self, *, seed: int = 1, machine: str = "auto", **settings: Levels) -> None:
-        several = [name for name, level in settings.items() if is_several(level)]
+        several = [name for name, level in settings.items() if is_list_of_levels(level)]
         if several:
             raise BadInput(
                 f"{several[0]}: one level for a run (gostlab.Experiment.of compares several)"
@@ -344,7 +344,7 @@ def question_of(settings: Mapping[str, Levels], repeat: int, seed: int) -> Quest
         raise BadInput(str(error).removeprefix("--")) from None
 
 
-def is_several(levels: Levels) -> bool:
+def is_list_of_levels(levels: Levels) -> bool:
     return isinstance(levels, Iterable) and not isinstance(levels, str | Mapping)
 
 
@@ -354,4 +354,4 @@ def option_text(levels: Any) -> str:
         return "true" if levels else "false"
     if isinstance(levels, Mapping):
         return json.dumps(levels)
-    return ",".join(map(option_text, levels)) if is_several(levels) else str(levels)
+    return ",".join(map(option_text, levels)) if is_list_of_levels(levels) else str(levels)

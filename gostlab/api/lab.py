@@ -16,7 +16,7 @@ from typing import Self
 
 from gostlab import sandbox as machines
 from gostlab.api.experiment import RESULTS, Experiment, Levels, Progress, Run, Running
-from gostlab.api.run import Kept, check_jobs
+from gostlab.api.run import PartsAndStandby, check_jobs
 from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.results.run_result import RunResult
@@ -49,7 +49,7 @@ class Lab:
         check_jobs(jobs)
         self.results = Path(results)
         self._jobs = jobs
-        self.kept = Kept.within(self.results, gost)
+        self.kept = PartsAndStandby.within(self.results, gost)
         self._is_closed = False
         self._prepare_default()
 
@@ -58,7 +58,7 @@ class Lab:
         parts = self.kept.parts
         default = Run(machine="sandbox").description
         kernel = locate.require_kernel(parts)
-        handed, visible = machines.hand_over(parts), machines.kept_visible(parts)
+        handed, visible = machines.build_parts_json(parts), machines.visible_paths(parts)
         with suppress(machines.MachineError, OSError):  # the first run reports the cause
             self.kept.standby.prepare(uml.run_boot(kernel, default, handed, visible))
 

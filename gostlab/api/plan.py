@@ -10,13 +10,13 @@ from pathlib import Path
 
 from gostlab import sandbox
 from gostlab.scheduler import queue
-from gostlab.scheduler.exec_one import Task
+from gostlab.scheduler.exec_one import RunTask
 from gostlab.scheduler.shard import Shard
 from gostlab.spec import preflight
 from gostlab.spec.adhoc import Question
 from gostlab.spec.expand import expand, levels_in_order
 from gostlab.spec.experiment import ExperimentFile as File
-from gostlab.spec.experiment import Until
+from gostlab.spec.experiment import StoppingRule
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.settings import DEFAULTS
 from gostlab.spec.yaml_source import BadInput
@@ -27,14 +27,14 @@ class Plan:
     """Represent an experiment and the part of it to run, checked without running it."""
 
     file: File  # the parsed experiment file
-    machine: sandbox.Choice
+    machine: sandbox.MachineChoice
     runs: tuple[RunSpec, ...] = field(default_factory=tuple)  # runs of the first block
     clock: str | None = None  # clock of every matrix; None: the file's choice
     quick: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
     matrices: tuple[str, ...] = ()  # matrices to run; empty: all
-    until: Mapping[str, Until] = field(default_factory=dict)  # stopping rules by matrix
-    warned: tuple[preflight.Warned, ...] = ()
+    until: Mapping[str, StoppingRule] = field(default_factory=dict)  # stopping rules by matrix
+    warned: tuple[preflight.MatrixWarning, ...] = ()
     shard: Shard | None = None  # the part of the runs that this process executes; None: all
     question: Question | None = None  # a question without a file; its text is saved
 
@@ -64,10 +64,10 @@ class Plan:
         """Return every matrix's factors and their levels, in the order of the file."""
         return levels_in_order(self.file, quick=self.quick, overrides=self.overrides)
 
-    def tasks(self, results_folder: Path) -> list[Task]:
-        return [Task(run, queue.run_folder(run, results_folder)) for run in self.runs]
+    def tasks(self, results_folder: Path) -> list[RunTask]:
+        return [RunTask(run, queue.run_folder(run, results_folder)) for run in self.runs]
 
-    def described(self, repetitions_of: Mapping[str, int] = {}) -> list[RunSpec]:
+    def expand_runs(self, repetitions_of: Mapping[str, int] = {}) -> list[RunSpec]:
         """Return the runs; `repetitions_of` sets the repetitions of some cells. Raises BadInput."""
         return expand(
             self.file,
@@ -88,7 +88,7 @@ def check_matrices(file: File, matrices: Collection[str], *, quick: bool) -> Non
             raise BadInput(f"--matrix {name}: {file.name} has {', '.join(known)}")
 
 
-def refusal(errors: Sequence[tuple[RunSpec, preflight.Guard]]) -> str:
+def refusal_line(errors: Sequence[tuple[RunSpec, preflight.Guard]]) -> str:
     """Return one line on runs that would mislead: the first, and the number of other cells."""
     run, guard = errors[0]
     others = len({refused.cell for refused, _ in errors}) - 1

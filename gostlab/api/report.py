@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 REPORT = "report"  # name of the report's folder in a results folder
 
 
-def reported(folder: Path, experiments: Sequence[str]) -> list[str]:
+def select_experiments(folder: Path, experiments: Sequence[str]) -> list[str]:
     """Return the names of the experiments to report: the given ones, or all with results.
 
     An experiment is given by its name or its file's path. Raises BadInput if one has no results.
@@ -60,12 +60,12 @@ def report(
     from gostlab.analysis.report import report as pages
 
     results_folder = Path(folder)
-    wanted = reported(results_folder, experiments)
+    wanted = select_experiments(results_folder, experiments)
     loaded = [studies.load_study(name, results_folder) for name in wanted]
     return pages.write_report(results_folder, loaded, out or results_folder / REPORT, say)
 
 
-def runs_called(folder: Path, run: str) -> list[Path]:
+def find_runs_by_name(folder: Path, run: str) -> list[Path]:
     """Return the folders of the runs of a name in the results: NAME, or EXPERIMENT/NAME."""
     if "/" in run.strip("/"):
         return [path for path in (folder / run,) if (path / "run.json").is_file()]
@@ -81,7 +81,7 @@ def write_run_page(folder: Path, run: Path, out: Path | None = None) -> Path:
     """
     from gostlab.analysis.report import report as pages
 
-    known = [run] if run.is_dir() else runs_called(folder, str(run))
+    known = [run] if run.is_dir() else find_runs_by_name(folder, str(run))
     if len(known) != 1:
         among = " and ".join(map(str, known[:3]))
         raise BadInput(
@@ -96,7 +96,7 @@ def write_run_page(folder: Path, run: Path, out: Path | None = None) -> Path:
 
 def compare(
     before: str | Path, after: str | Path, threshold: float = 0.05
-) -> compare_results.Changes:
+) -> compare_results.ResultChanges:
     """Compare two experiments' results folders (results/NAME each) and return the changes.
 
     Its `rows` are the metrics of every cell that both have, each with a verdict: better, worse,
@@ -120,7 +120,7 @@ def compare(
         if not any(run.counts for run in loaded.runs):
             raise BadInput(f"{folder}: no run there counts (an experiment's results: results/NAME)")
         matrices.append(cells.to_matrices(loaded.runs))
-    compared = compare_results.changes(matrices[0], matrices[1], threshold)
+    compared = compare_results.compare_runs(matrices[0], matrices[1], threshold)
     if not compared.rows and not compared.lost:
         raise BadInput(f"{before}, {after}: no cell of one is in the other: nothing to compare")
     return compared

@@ -16,22 +16,22 @@ from gostlab import sandbox
 from gostlab.api.run import check_jobs
 from gostlab.install import gost_versions, kernel_modules, locate, rootfs
 from gostlab.install import kernels as kernel_builds
-from gostlab.install.build_env import Workbench
+from gostlab.install.build_env import InstallContext
 from gostlab.install.locate import MissingPart
 from gostlab.registry import congestion_controls as controls
 from gostlab.registry import folders
 from gostlab.registry.folders import from_root
 from gostlab.registry.kernels import FEATURES, SHIPPED, Kernel, declared_kernels, own_kernels
-from gostlab.registry.needs import RunRequirements
+from gostlab.registry.run_requirements import RunRequirements
 from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.sandbox import module_probe
-from gostlab.spec.requirements import needs_of
+from gostlab.spec.requirements import requirements_of
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
 # Functions of the install package that the API offers unchanged.
-add_gost, remove_gost = gost_versions.add, gost_versions.remove
-remove_cc, remove_kernel = kernel_modules.remove, kernel_builds.remove
+add_gost, remove_gost = gost_versions.add_gost, gost_versions.remove_gost
+remove_cc, remove_kernel = kernel_modules.remove_user_control, kernel_builds.remove_kernel
 
 
 def missing_parts(
@@ -44,10 +44,10 @@ def missing_parts(
     """
     check_jobs(jobs)
     parts = locate.find_parts(gost)
-    needed = needs_of(runs)
+    needed = requirements_of(runs)
     if needed.root:
         # The root has every program: only the other runs need programs of this machine.
-        native = needs_of(run for run in runs if run.needs_host_files)
+        native = requirements_of(run for run in runs if run.needs_host_files)
         root_is_missing = rootfs.find_root() is None
         needed = replace(native, kernels=needed.kernels, gosts=needed.gosts, root=root_is_missing)
     else:
@@ -102,7 +102,7 @@ def provide_parts(needed: RunRequirements, *, jobs: int, quiet: bool = False) ->
     """
     from gostlab.install import main
 
-    steps = [step for step in main.steps(needed) if step.name not in ("tools", "packages")]
+    steps = [step for step in main.setup_steps(needed) if step.name not in ("tools", "packages")]
     failed = main.run_locked(steps, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
     if failed:
         raise MissingPart("; ".join(f"{name}: {why}" for name, why in failed.items()))
@@ -166,13 +166,13 @@ def add_cc(path: Path, name: str | None = None, *, keep: bool = True) -> kernel_
     Raises BadInput, CompileError, MissingPart, MachineError, OSError.
     """
     kernel = locate.require_kernel(locate.find_parts())
-    return kernel_modules.check(
-        path, name, kernel, partial(module_probe.registered, kernel), keep=keep
+    return kernel_modules.compile_and_probe(
+        path, name, kernel, partial(module_probe.probe_module, kernel), keep=keep
     )
 
 
 @contextmanager
-def borrowed_cc(path: Path, name: str) -> Iterator[controls.Control]:
+def temporary_cc(path: Path, name: str) -> Iterator[controls.ControlFile]:
     """Provide a congestion control from a C file as a level of `cc` within a `with` block.
 
     Everything of it is removed at the end of the block. Raises what add_cc does.
@@ -184,7 +184,7 @@ def borrowed_cc(path: Path, name: str) -> Iterator[controls.Control]:
     finally:
         shutil.rmtree(kernel_modules.module_folder(control, kernel), ignore_errors=True)
         with suppress(BadInput):  # another process removed the same control already
-            kernel_modules.remove(name)
+            kernel_modules.remove_user_control(name)
 
 
 def add_kernel(
@@ -194,8 +194,8 @@ def add_kernel(
 
     Raises BadInput, SetupError, OSError.
     """
-    bench = Workbench(folders.cache_folder(), jobs, say, -1)
-    return kernel_builds.add(bench, what, name)
+    bench = InstallContext(folders.cache_folder(), jobs, say, -1)
+    return kernel_builds.add_kernel(bench, what, name)
 
 
 def kernels() -> list[ListedPart]:
@@ -206,17 +206,19 @@ def kernels() -> list[ListedPart]:
     for name, declared in declared_kernels().items():
         built = locate.built_version(name)
         version = None if built is None else str(locate.kernel_record(built)["version"])
-        line = f"{name}: {version or f'not built: ./lab kernel add {name}'}{without(declared)}"
+        state = version or f"not built: ./lab kernel add {name}"
+        line = f"{name}: {state}{lacking_features_note(declared)}"
         listed.append(ListedPart(name, version, "gostlab", {"lacks": declared.lacks}, line))
     for name, user_kernel in own_kernels().items():
         version = ".".join(map(str, user_kernel.version))
-        line = f"{name}: {version}, yours, from {user_kernel.origin}{without(user_kernel)}"
+        note = lacking_features_note(user_kernel)
+        line = f"{name}: {version}, yours, from {user_kernel.origin}{note}"
         details = {"lacks": user_kernel.lacks}
         listed.append(ListedPart(name, version, user_kernel.origin, details, line))
     return listed
 
 
-def without(kernel: Kernel) -> str:
+def lacking_features_note(kernel: Kernel) -> str:
     """Return the features that a kernel lacks, as the end of a line."""
     missing = [f"no {FEATURES[name].says}" for name in kernel.lacks]
     return f"; {', '.join(missing)}" if missing else ""

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gostlab.api import tables
+from gostlab.api import table_types
 from gostlab.install.locate import MissingPart
 from gostlab.results.samples import read_samples
 from gostlab.spec.yaml_source import BadInput
@@ -85,7 +85,7 @@ class Results:
         numbers, loss is a share of one. Levels that are no numbers are categories. Unknown values
         are empty.
         """
-        return tables.short_runs(self.full_runs, self.factors)
+        return table_types.short_runs(self.full_runs, self.factors)
 
     @cached_property
     def full_runs(self) -> pd.DataFrame:
@@ -93,7 +93,7 @@ class Results:
         from gostlab.analysis.load import runs as run_folders
 
         frame = run_folders.to_frame(self.read.runs).rename(columns=WITH_UNITS)
-        return tables.with_types(frame, self.factors)
+        return table_types.with_types(frame, self.factors)
 
     @property
     def cells(self) -> pd.DataFrame:
@@ -104,7 +104,7 @@ class Results:
         interval of the median, empty below six runs. Metrics of one flow end in :FLOW. Units as in
         `runs`. pandas, Polars and Arrow take it by the dataframe interchange.
         """
-        return tables.short_cells(self.full_cells)
+        return table_types.short_cells(self.full_cells)
 
     @cached_property
     def full_cells(self) -> pd.DataFrame:
@@ -112,7 +112,7 @@ class Results:
         import pandas as pd
 
         rows = [self._row(cell) for matrix in self.matrices for cell in matrix.cells]
-        return tables.with_types(pd.DataFrame(rows), self.factors)
+        return table_types.with_types(pd.DataFrame(rows), self.factors)
 
     def _repr_html_(self) -> str:
         """Return the cells as HTML, which notebooks show."""
@@ -127,7 +127,11 @@ class Results:
             "variant": cell.variant,
             "cell": cell.label,
             **{name: getattr(cell.example, name) for name in OF_A_CELL},
-            **{name: studies.level(value) for name, value in cell.factors if name not in OF_A_CELL},
+            **{
+                name: studies.format_level(value)
+                for name, value in cell.factors
+                if name not in OF_A_CELL
+            },
             "n": len(cell.counted),
             "left_out": len(cell.left_out),
             "verdict": cell.verdict,
@@ -166,7 +170,7 @@ class Results:
         if not series:
             return pd.DataFrame()
         levels = {*self.factors, *(f"factor:{name}" for name in self.factors)}
-        return tables.with_types(pd.concat(series, ignore_index=True), levels)
+        return table_types.with_types(pd.concat(series, ignore_index=True), levels)
 
     # -- draw
 
@@ -177,7 +181,7 @@ class Results:
         """
         from gostlab.analysis.plotting import plot
 
-        return plot.words_for(self._matrix(matrix))
+        return plot.plot_names(self._matrix(matrix))
 
     def figures(
         self, drawing: str, *, matrix: str | None = None, where: Mapping[str, object] | None = None
@@ -208,7 +212,7 @@ class Results:
         from gostlab.analysis.plotting import style
 
         canvas = style.Canvas.on(on, legend=legend)
-        with style.drawing_on(canvas):
+        with style.canvas_style(canvas):
             self._drawn(drawing, matrix, where)
         return canvas.drawn
 
@@ -225,18 +229,18 @@ class Results:
 
     def _drawn(
         self, word: str, matrix: str | None, where: Mapping[str, object] | None
-    ) -> plot.Drawn:
+    ) -> plot.PlotResult:
         """Draw a plot of some cells. Raises BadInput if nothing is drawn."""
         from gostlab.analysis.plotting import plot
         from gostlab.analysis.stats.provenance import made_by_line
 
         results = self._matrix(matrix)
-        cells = tuple(cell for cell in results.cells if has(cell, where or {}))
+        cells = tuple(cell for cell in results.cells if has_levels(cell, where or {}))
         if not cells:
             raise BadInput(f"{self.name}, {results.name}: no cell has {where}")
         results = replace(results, cells=cells)
-        drawing = plot.drawing_of(word)
-        sweep = plot.Sweep(results, self.matrices, self.study, made_by_line(results.runs))
+        drawing = plot.find_drawing(word)
+        sweep = plot.MatrixInput(results, self.matrices, self.study, made_by_line(results.runs))
         drawn = plot.draw_matrix(drawing, sweep, f"{self.name}-{results.key}")
         if not drawn.pictures:
             raise BadInput(f"{word}: {drawn.note or 'no run counts'}")
@@ -260,10 +264,10 @@ class Results:
         return [target / f"{name}.parquet" for name in frames]
 
 
-def has(cell: cell_results.Cell, where: Mapping[str, object]) -> bool:
+def has_levels(cell: cell_results.Cell, where: Mapping[str, object]) -> bool:
     from gostlab.analysis.load import published as studies
 
-    levels = {name: studies.level(value) for name, value in cell.factors}
+    levels = {name: studies.format_level(value) for name, value in cell.factors}
     return all(levels.get(name) == str(value) for name, value in where.items())
 
 

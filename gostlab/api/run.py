@@ -46,7 +46,7 @@ FinishedRuns = Generator[RunResult, None, list[ExperimentResult]]
 
 
 @dataclass
-class Kept:
+class PartsAndStandby:
     """Keep the parts and the standby guests from one experiment to the next, until `close`."""
 
     parts: locate.Parts
@@ -62,12 +62,12 @@ class Kept:
         digest = sources_digest()
         known_digest, known = self._starters.get(machine_name, ("", None))
         if known is None or known_digest != digest:
-            known = starter(machine_name, self.parts, self.standby)
+            known = run_starter(machine_name, self.parts, self.standby)
             self._starters[machine_name] = digest, known
         return known
 
     @classmethod
-    def within(cls, results_folder: Path, gost: Path | None = None) -> Kept:
+    def within(cls, results_folder: Path, gost: Path | None = None) -> PartsAndStandby:
         """Find the parts for runs in a folder. Raises MissingPart."""
         cpus = list(sandbox.usable_cpus())[: cpus_allowed()]
         return cls(locate.find_parts(gost), StandbyPool(results_folder, cpus))
@@ -77,7 +77,7 @@ class Kept:
         self.standby.close()
 
 
-def make(
+def execute_plans(
     plans: Sequence[Plan],
     folder: Path,
     *,
@@ -89,7 +89,7 @@ def make(
     look: Callable[[], None],
     held: ExitStack,
     wake_fd: int | None = None,
-    kept: Kept | None = None,
+    kept: PartsAndStandby | None = None,
 ) -> FinishedRuns:
     """Return a generator that executes the missing runs of plans and gives their ends.
 
@@ -110,7 +110,7 @@ def make(
     sandbox.require_kernels(runs, parts)
     machine_names = {plan.machine.name for plan in plans}
     starters = {
-        name: kept.starter(name) if kept else starter(name, parts) for name in machine_names
+        name: kept.starter(name) if kept else run_starter(name, parts) for name in machine_names
     }
 
     def start(run: RunSpec, target: Path, slot: queue.Slot) -> sandbox.Job:
@@ -132,10 +132,10 @@ def make(
             else:
                 slots, begin = held.enter_context(workers(progress.say))
             for plan in plans:
-                progress.say(heading(plan, parts, len(slots), folder))
+                progress.say(plan_heading(plan, parts, len(slots), folder))
                 save_experiment_file(plan, folder)
-                older = results.older_line(folder, plan.runs)
-                makers = results.makers_line(folder, plan.runs)
+                older = results.older_epoch_line(folder, plan.runs)
+                makers = results.builds_line(folder, plan.runs)
                 relays = results.relay_line(folder, plan.runs)
                 for line in (
                     *(warning.line for warning in plan.warned),
@@ -146,7 +146,7 @@ def make(
                 ):
                     if line:
                         progress.say(line)
-            ends = yield from queue.ends_of(
+            ends = yield from queue.execute_runs(
                 runs,
                 folder.resolve(),
                 slots,
@@ -159,43 +159,43 @@ def make(
                 none_waits=standby.refill if standby else lambda: None,
                 beside=shared or workers is not None,
             )
-        return [result_of(plan, ends) for plan in plans]
+        return [experiment_result(plan, ends) for plan in plans]
 
     return making()
 
 
-def ends_of_plan(plan: Plan, ends: Sequence[RunResult]) -> list[RunResult]:
+def results_of_plan(plan: Plan, ends: Sequence[RunResult]) -> list[RunResult]:
     """Return the ends of a plan's runs."""
     return [end for end in ends if end.run.experiment == plan.file.name]
 
 
 def next_repetitions(plan: Plan, ends: Sequence[RunResult]) -> list[RunSpec]:
     """Return another run of each cell whose stopping rule requires one."""
-    plan_ends = ends_of_plan(plan, ends)
+    plan_ends = results_of_plan(plan, ends)
     repetitions = {
         cell.runs[0].run.cell: len(cell.runs) + 1
         for cell in cells_with_rule(plan, plan_ends)
         if cell.wants_more
     }
     present = {end.run.name for end in plan_ends}
-    described = plan.described(repetitions) if repetitions else []
+    described = plan.expand_runs(repetitions) if repetitions else []
     return [run for run in described if run.cell in repetitions and run.name not in present]
 
 
-def result_of(plan: Plan, ends: Sequence[RunResult]) -> ExperimentResult:
+def experiment_result(plan: Plan, ends: Sequence[RunResult]) -> ExperimentResult:
     """Return the result of a plan's runs."""
-    plan_ends = ends_of_plan(plan, ends)
+    plan_ends = results_of_plan(plan, ends)
     wide = tuple(cell for cell in cells_with_rule(plan, plan_ends) if not cell.is_narrow)
     return ExperimentResult(plan.file.name, tuple(plan_ends), plan.warned, wide, plan.levels)
 
 
-def heading(plan: Plan, parts: locate.Parts, job_count: int, folder: Path) -> str:
+def plan_heading(plan: Plan, parts: locate.Parts, job_count: int, folder: Path) -> str:
     """Return the lines that describe a plan before its runs are executed."""
     windows = dict.fromkeys(format_window(run.window_s) for run in plan.runs)
     return (
         f"{plan.file.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
         f"machine: {plan.machine.name} ({plan.machine.reason}) · {job_count} at a time ·"
-        f" {gost_text(plan.runs, parts)} · taken over {' or '.join(windows)} ·"
+        f" {describe_gosts(plan.runs, parts)} · taken over {' or '.join(windows)} ·"
         f" results: {folder}"
     )
 
@@ -217,7 +217,7 @@ def check_jobs(jobs: int | None) -> None:
         raise BadInput(f"--jobs {jobs}: at least 1")
 
 
-def gost_text(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
+def describe_gosts(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
     """Return which GOST binaries the tunnels of some runs use, and why."""
     tunnels = [run for run in runs if tunnel_kind(run.tunnel).program == GOST]
     reasons = {run.gost_program: "" for run in tunnels} | {
@@ -232,7 +232,7 @@ def gost_text(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
     return f"GOST's tunnels: {', '.join(versions)}" if versions else "no tunnel of GOST's"
 
 
-def starter(
+def run_starter(
     machine_name: str, parts: locate.Parts, standby: StandbyPool | None = None
 ) -> queue.Starter:
     """Return the function that starts a run on a CPU.
@@ -240,11 +240,11 @@ def starter(
     What every run is given is found at the first start, while git is asked for the commit.
     """
     commit = CommitQuery()
-    visible = sandbox.kept_visible(parts)
+    visible = sandbox.visible_paths(parts)
 
     @cache
     def handed_over() -> PartsJson:
-        return sandbox.hand_over(parts)
+        return sandbox.build_parts_json(parts)
 
     def start_native(run: RunSpec, target: Path, _cpu: int) -> sandbox.Job:
         commit.ask()
@@ -260,7 +260,7 @@ def starter(
     return start_native if machine_name == "native" else start_sandbox
 
 
-def execute(
+def execute_run_file(
     file: str, folder: Path | None = None, *, gost: Path | None = None, retry_failed: bool = False
 ) -> RunResult:
     """Execute the run that a file describes in a folder, unless it is finished already.
@@ -273,11 +273,11 @@ def execute(
     if results.is_settled(task.folder, task.run, retry_failed=retry_failed):
         return RunResult.read(task.folder, task.run)
     if task.run.machine == "native":
-        sandbox.choose("native")
+        sandbox.choose_machine("native")
     parts = locate.find_parts(gost)
     sandbox.require_programs([task.run], parts)
     sandbox.require_kernels([task.run], parts)
-    return exec_one.execute(task, starter(task.run.machine, parts), retry_failed=retry_failed)
+    return exec_one.execute(task, run_starter(task.run.machine, parts), retry_failed=retry_failed)
 
 
 def cells_with_rule(plan: Plan, plan_ends: Sequence[RunResult]) -> list[CellResult]:
@@ -303,17 +303,17 @@ def cell_statistics() -> CellStatistics:
         return (spread.interval.low, spread.interval.high) if spread and spread.interval else None
 
     def states(values: Sequence[float]) -> tuple[RunCluster, ...]:
-        return statistics.states_of(values) if len(values) >= MIN_RUNS_FOR_SPREAD else ()
+        return statistics.run_clusters(values) if len(values) >= MIN_RUNS_FOR_SPREAD else ()
 
     return CellStatistics(interval, states, statistics.relative_halfwidth)
 
 
-def summary(result: ExperimentResult) -> list[CellResult]:
+def cell_results(result: ExperimentResult) -> list[CellResult]:
     """Return the cells of an experiment, in the order of its file."""
     return cells_of(result.in_order, cell_statistics())
 
 
-def contests(result: ExperimentResult) -> list[CellResult]:
+def contest_cells(result: ExperimentResult) -> list[CellResult]:
     """Return the cells of an experiment whose flows compete, flow by flow. Raises OSError."""
     from gostlab.analysis.stats import coexistence
 
@@ -321,10 +321,10 @@ def contests(result: ExperimentResult) -> list[CellResult]:
         replace(
             cell,
             contests=tuple(
-                filter(None, (coexistence.contest_of(run.folder) for run in cell.counted))
+                filter(None, (coexistence.read_contest(run.folder) for run in cell.counted))
             ),
         )
-        for cell in summary(result)
+        for cell in cell_results(result)
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from gostlab import api
 from gostlab.analysis.stats.cells import Cell
 from gostlab.analysis.stats.statistics import Summary
-from gostlab.apply.advice import no_cell_in
+from gostlab.apply.tuning_advice import no_cell_error
 from gostlab.errors import BadInput
 from gostlab.importers.base import UNEXPECTED, UnreadableRecording
 from gostlab.importers.iperf3_json import IperfReport, parse_report, to_report, udp_end
@@ -39,7 +39,7 @@ class OwnTest:
     @property
     def description(self) -> str:
         sender = "UDP" if self.is_udp else self.cc or "unknown"
-        return f"{self.label}: {load_words(sender, self.streams, self.direction)}"
+        return f"{self.label}: {format_load(sender, self.streams, self.direction)}"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def read_own_test(path: Path) -> OwnTest:
                 f"{recording.label}: data in {len(directions)} directions: a cell of the lab has"
                 " one (repeat it without --bidir)"
             )
-        return own_test(recording.label, report, directions[0])
+        return parse_direction_test(recording.label, report, directions[0])
     except UnreadableRecording as error:
         raise BadInput(f"{recording.label}: {error}") from None
     except UNEXPECTED as error:
@@ -93,10 +93,12 @@ def read_own_test(path: Path) -> OwnTest:
         ) from error
 
 
-def own_test(label: str, report: IperfReport, direction: str) -> OwnTest:
+def parse_direction_test(label: str, report: IperfReport, direction: str) -> OwnTest:
     """Return one direction of a report: what was received in it."""
     end = report.document.get("end") or {}
-    ends = [stream for stream in end.get("streams", ()) if is_of(report, direction, stream)]
+    ends = [
+        stream for stream in end.get("streams", ()) if carries_direction(report, direction, stream)
+    ]
     received = [received_bps(stream) for stream in ends]
     interrupted = not ends or None in received
     if interrupted:  # then only the intervals are there, of what this end sent or received
@@ -124,7 +126,7 @@ def own_test(label: str, report: IperfReport, direction: str) -> OwnTest:
     )
 
 
-def is_of(report: IperfReport, direction: str, stream: Any) -> bool:
+def carries_direction(report: IperfReport, direction: str, stream: Any) -> bool:
     """Return whether a stream of a report's end carried data in a direction."""
     parts = [stream[name] for name in ("sender", "receiver", "udp") if stream.get(name)]
     flags = [part["sender"] for part in parts if "sender" in part]
@@ -151,10 +153,10 @@ def compare_own(results: Path, files: Sequence[Path]) -> list[OwnComparison]:
     cells = [cell for matrix in api.load(results).matrices for cell in matrix.cells]
     cells = [cell for cell in cells if cell.counted]
     if not cells:
-        raise no_cell_in(results)
+        raise no_cell_error(results)
     for test in tests:
         if not any(is_test_of(test, cell) for cell in cells):
-            known = "; ".join(dict.fromkeys(map(load_of, cells)))
+            known = "; ".join(dict.fromkeys(map(load_label, cells)))
             raise BadInput(f"{test.description}: no cell of {results} is so (they are: {known})")
     return [
         row
@@ -164,12 +166,12 @@ def compare_own(results: Path, files: Sequence[Path]) -> list[OwnComparison]:
     ]
 
 
-def load_of(cell: Cell) -> str:
+def load_label(cell: Cell) -> str:
     run = cell.example
-    return load_words(run.cc if run.competitors else "UDP", run.streams, run.direction)
+    return format_load(run.cc if run.competitors else "UDP", run.streams, run.direction)
 
 
-def load_words(cc: str, streams: int, direction: str) -> str:
+def format_load(cc: str, streams: int, direction: str) -> str:
     return f"{cc}, {level_label('streams', streams)}, {direction}"
 
 
@@ -187,9 +189,9 @@ def is_test_of(test: OwnTest, cell: Cell) -> bool:
 
 def compare_cell(cell: Cell, tests: Sequence[OwnTest]) -> list[OwnComparison]:
     """Return the rows of one cell: goodput, and RTT if both sides have one."""
-    kind = tunnel_kind(cell.example.tunnel)
+    declaration = tunnel_kind(cell.example.tunnel)
     # Through a forwarder iperf3's own socket does not cross the path.
-    crosses = kind.is_direct or kind.is_vpn
+    crosses = declaration.is_direct or declaration.is_vpn
     rtts_ms = [test.rtt_ms for test in tests if test.rtt_ms is not None and crosses]
     metrics = (
         ("goodput (Mbit/s)", cell.summary("goodput"), [test.goodput_mbit for test in tests]),
@@ -231,7 +233,7 @@ def compare_metric(
     )
 
 
-def interval_words(row: OwnComparison) -> str:
+def format_interval(row: OwnComparison) -> str:
     """Return the lab's interval, or the range of its runs, as text."""
     if row.low is None or row.high is None:
         return f"n = {row.lab_runs}"

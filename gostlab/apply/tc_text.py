@@ -115,7 +115,7 @@ def shaping_lines(direction: SpecifiedDirection, bottleneck: str, queue: str) ->
     reorders = direction.jitter_s > 0 and not direction.ordered
     rate_bps, buffer = direction.rate_bps, direction.buffer.removesuffix("pkts")
     in_flight = packets_in_flight(rate_bps, direction.delay_s) if rate_bps else 0
-    emulation = emulation_words(direction)
+    emulation = netem_delay_options(direction)
     if rate_bps is None:
         return [f"{prefix} root netem{emulation}"]
     rate = f"rate {rate_bps}bit"
@@ -126,16 +126,16 @@ def shaping_lines(direction: SpecifiedDirection, bottleneck: str, queue: str) ->
     ordering = f" rate {ORDERING_RATE}" if direction.ordered else ""
     size_bytes = int(buffer) * FRAME_BYTES
     burst = max(BUCKET_PKTS * FRAME_BYTES, -(-rate_bps * BUCKET_S // 8))
-    kind = qdisc_kind(queue)
-    size = buffer if kind.name != "bfifo" else str(size_bytes)
+    declaration = qdisc_kind(queue)
+    size = buffer if declaration.name != "bfifo" else str(size_bytes)
     return [
         f"{prefix} root handle 1: netem limit {limit}{emulation}{ordering}",
         f"{prefix} parent 1:1 handle 10: tbf {rate} burst {burst}b limit {size_bytes}b",
-        f"{prefix} parent 10:1 handle 20: {kind.in_kernel} limit {size}",
+        f"{prefix} parent 10:1 handle 20: {declaration.in_kernel} limit {size}",
     ]
 
 
-def emulation_words(direction: SpecifiedDirection) -> str:
+def netem_delay_options(direction: SpecifiedDirection) -> str:
     """Return netem's options of delay, jitter and loss, each after a blank."""
     options: list[str] = []
     if direction.delay_s or direction.jitter_s:
@@ -148,11 +148,11 @@ def emulation_words(direction: SpecifiedDirection) -> str:
         options += ["loss", *model, *(percent_text(share) for share in direction.loss)]
         if direction.loss_correlation:
             options.append(percent_text(direction.loss_correlation))
-    options += impairment_words(direction)
+    options += netem_impairment_options(direction)
     return "".join(f" {word}" for word in options)
 
 
-def impairment_words(direction: SpecifiedDirection) -> list[str]:
+def netem_impairment_options(direction: SpecifiedDirection) -> list[str]:
     """Return netem's options of reordering, duplicates, corruption and slots."""
     options: list[str] = []
     for name in ("duplicate", "corrupt", "reorder"):

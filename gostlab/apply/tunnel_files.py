@@ -37,15 +37,18 @@ class TunnelFiles:
 
 def tunnel_files(run: RunSpec) -> TunnelFiles:
     """Return the configuration of a run's tunnel."""
-    kind = tunnel_kind(run.tunnel)
-    if kind.is_direct:
+    declaration = tunnel_kind(run.tunnel)
+    if declaration.is_direct:
         return TunnelFiles((), TARGET, IPERF3_PORT)
-    if kind.program == GOST and kind.name.startswith("gost+"):
-        return TunnelFiles(tuple(gost_lines(run, kind)), "127.0.0.1", LOCAL_PORT)
-    if kind.name == "wireguard":
-        return TunnelFiles(tuple(wireguard_lines(run, kind)), FAR_ADDRESS, IPERF3_PORT)
+    if declaration.program == GOST and declaration.name.startswith("gost+"):
+        return TunnelFiles(tuple(gost_lines(run, declaration)), "127.0.0.1", LOCAL_PORT)
+    if declaration.name == "wireguard":
+        return TunnelFiles(tuple(wireguard_lines(run, declaration)), FAR_ADDRESS, IPERF3_PORT)
     return TunnelFiles(
-        (f"# {kind.name} ({kind.says}): commands.sh in the run's folder has its commands.",),
+        (
+            f"# {declaration.name} ({declaration.says}): commands.sh in the run's folder has its"
+            " commands.",
+        ),
         TARGET,
         IPERF3_PORT,
     )

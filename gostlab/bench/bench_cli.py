@@ -4,7 +4,7 @@
 import argparse
 
 from gostlab.bench import cpu_costs
-from gostlab.cli.common import EXIT_FAILED, complain, count, verb
+from gostlab.cli.common import EXIT_FAILED, parse_count, print_error, verb
 
 
 def bench_arguments(verb: argparse.ArgumentParser) -> None:
@@ -18,7 +18,10 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
         " machines/NAME.yaml, for `machine: NAME` (default: its CPU's name)",
     )
     verb.add_argument(
-        "--repeat", type=count, default=5, help="number of measurements of each load (default: 5)"
+        "--repeat",
+        type=parse_count,
+        default=5,
+        help="number of measurements of each load (default: 5)",
     )
 
 
@@ -27,5 +30,5 @@ def bench_verb(arguments: argparse.Namespace) -> int:
     try:
         return cpu_costs.main(arguments.costs, arguments.repeat)
     except (OSError, RuntimeError, ValueError) as error:
-        complain(f"bench --costs: {error}")
+        print_error(f"bench --costs: {error}")
         return EXIT_FAILED

@@ -48,7 +48,7 @@ NOTE = "over loopback, one CPU, GOMAXPROCS=1; of each load the cheapest of {repe
 
 
 @dataclass(frozen=True)
-class Spent:
+class CpuUse:
     """The CPU time, calls and bytes of a process in a window."""
 
     cpu_ns: float
@@ -115,13 +115,13 @@ class Hop:
         return f"{program}, {self.transport}"
 
 
-def name_of(hop: Hop | None) -> str:
+def hop_name(hop: Hop | None) -> str:
     return hop.says() if hop else "iperf3 alone"
 
 
 Group = tuple[str, int]  # program name, number of streams
-Loads = Mapping[tuple[Hop | None, ChainLoad], Spent]  # by hop (None: iperf3 alone) and load
-Taken = Mapping[tuple[Hop | None, ChainLoad], Sequence[Mapping[str, Spent]]]
+Loads = Mapping[tuple[Hop | None, ChainLoad], CpuUse]  # by hop (None: iperf3 alone) and load
+Taken = Mapping[tuple[Hop | None, ChainLoad], Sequence[Mapping[str, CpuUse]]]
 
 
 def hops_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Hop]:
@@ -180,7 +180,7 @@ class Chain:
 
 
 @contextmanager
-def chain(iperf3: str, hop: Hop | None, cpus: str, client_cpus: str = "") -> Iterator[Chain]:
+def run_chain(iperf3: str, hop: Hop | None, cpus: str, client_cpus: str = "") -> Iterator[Chain]:
     """Run a sink and a tunnel, with the client on `client_cpus` if given. Raises RuntimeError."""
     programs = chain_argv(iperf3, hop, *free_ports(3))
     *_, (_, entry) = programs.values()
@@ -221,23 +221,26 @@ def wait_for(
 # -- measure the programs
 
 
-def measure(built: Chain, load: ChainLoad) -> dict[str, Spent]:
+def measure(built: Chain, load: ChainLoad) -> dict[str, CpuUse]:
     """Return what each program used in a window of a load. Raises RuntimeError."""
     # The load is longer than both windows and is terminated after them.
     argv = load.argv(built.iperf3, built.entry, 60)
     client = built.start("iperf3/sender", argv, built.client_cpus)
     pids = {name: process.pid for name, process in built.processes.items()}
     time.sleep(SETTLE_S + load.streams * SETTLE_PER_STREAM_S)
-    before, crossed = {name: so_far(pid) for name, pid in pids.items()}, loopback_bytes()
+    before, crossed = {name: read_process_use(pid) for name, pid in pids.items()}, loopback_bytes()
     time.sleep(WINDOW_S)
-    after, crossed = {n: so_far(pid) for n, pid in pids.items()}, loopback_bytes() - crossed
+    after, crossed = (
+        {n: read_process_use(pid) for n, pid in pids.items()},
+        loopback_bytes() - crossed,
+    )
     calls_per_move = count_calls(pids)
     if client.poll() is not None:
         raise RuntimeError(f"iperf3 gave up under {load}")
     spent = {}
     for name, began in before.items():
         cpu_ns, moves, moved = (b - a for a, b in zip(began, after[name], strict=True))
-        spent[name] = Spent(cpu_ns, moves * calls_per_move[name], moved)
+        spent[name] = CpuUse(cpu_ns, moves * calls_per_move[name], moved)
     return with_datagrams(spent, built.hop, crossed)
 
 
@@ -247,7 +250,9 @@ def loopback_bytes() -> int:
     return next(int(line.split()[1]) for line in lines if line.split()[0] == "lo:")
 
 
-def with_datagrams(spent: Mapping[str, Spent], hop: Hop | None, crossed: float) -> dict[str, Spent]:
+def with_datagrams(
+    spent: Mapping[str, CpuUse], hop: Hop | None, crossed: float
+) -> dict[str, CpuUse]:
     """Add the datagrams of a tunnel over UDP to what its programs used.
 
     Their bytes are those that crossed loopback, without the two TCP hops; each end moves them once.
@@ -261,7 +266,7 @@ def with_datagrams(spent: Mapping[str, Spent], hop: Hop | None, crossed: float) 
     return {**spent, **more}
 
 
-def so_far(pid: int) -> tuple[int, int, int]:
+def read_process_use(pid: int) -> tuple[int, int, int]:
     """Return a process's CPU time, ns, and its read and write calls and bytes (proc(5))."""
     lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
     io = {name: int(value) for name, value in (line.split(": ") for line in lines)}
@@ -277,10 +282,10 @@ def count_calls(pids: Mapping[str, int]) -> dict[str, float]:
         argv = [*perf, str(pid), "--", "sleep", f"{COUNT_S:g}"]
         counters[name] = subprocess.Popen(argv, stdout=nowhere, stderr=subprocess.PIPE, text=True)
     outputs = {name: counter.communicate()[1] for name, counter in counters.items()}
-    return {name: calls_per_move_of(output) for name, output in outputs.items()}
+    return {name: parse_calls_per_transfer(output) for name, output in outputs.items()}
 
 
-def calls_per_move_of(output: str) -> float:
+def parse_calls_per_transfer(output: str) -> float:
     """Parse the ratio from the output of `perf stat`. Raises RuntimeError without counts."""
     counted = [int(number) for number in re.findall(r"^(\d+),", output, re.MULTILINE)]
     if len(counted) != len(EVENTS) or not sum(counted[1:]):
@@ -293,19 +298,19 @@ def measure_repeats(iperf3: str, hops: Sequence[Hop], cpu: int, repeat: int) -> 
 
     The repeats are the outer loop, so that drift affects all loads alike.
     """
-    taken: dict[tuple[Hop | None, ChainLoad], list[Mapping[str, Spent]]] = {}
+    taken: dict[tuple[Hop | None, ChainLoad], list[Mapping[str, CpuUse]]] = {}
     for number in range(1, repeat + 1):
         for hop in (None, *hops):
-            say(f"bench: {number} of {repeat}, {name_of(hop)} …")
+            say(f"bench: {number} of {repeat}, {hop_name(hop)} …")
             for load in hop.loads if hop else DIRECT:
-                with chain(iperf3, hop, str(cpu)) as built:
+                with run_chain(iperf3, hop, str(cpu)) as built:
                     taken.setdefault((hop, load), []).append(measure(built, load))
     return taken
 
 
-def by_program(taken: Taken) -> dict[str, dict[tuple[Hop | None, ChainLoad], Spent]]:
+def cheapest_by_program(taken: Taken) -> dict[str, dict[tuple[Hop | None, ChainLoad], CpuUse]]:
     """Return the cheapest repeat of each program's loads; iperf3's only where it ran alone."""
-    by_name: dict[str, dict[tuple[Hop | None, ChainLoad], Spent]] = {}
+    by_name: dict[str, dict[tuple[Hop | None, ChainLoad], CpuUse]] = {}
     for (hop, load), repeats in taken.items():
         for name in repeats[0]:
             if hop and name.startswith("iperf3"):
@@ -315,16 +320,16 @@ def by_program(taken: Taken) -> dict[str, dict[tuple[Hop | None, ChainLoad], Spe
     return by_name
 
 
-def cheapest(samples: Sequence[Spent]) -> Spent:
+def cheapest(samples: Sequence[CpuUse]) -> CpuUse:
     """Return the repeat with the minimum CPU time per byte; other work only adds time."""
     least = min(samples, key=lambda sample: sample.cpu_ns / sample.bytes)
-    return Spent(least.cpu_ns / least.bytes, least.calls / least.bytes, 1.0)
+    return CpuUse(least.cpu_ns / least.bytes, least.calls / least.bytes, 1.0)
 
 
 # -- fit the costs
 
 
-def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
+def fit_costs(groups: Mapping[Group, Sequence[CpuUse]]) -> dict[Group, Cost]:
     """Fit c0 and c1 of cpu = c0 · calls + c1 · bytes, both at least 0.
 
     The fit minimises the relative error by least squares. Groups are one program in several roles
@@ -336,12 +341,14 @@ def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
     names = list(groups)
     taken = [(name, sample) for name in names for sample in groups[name]]
     if not any(
-        are_linearly_independent([sample for name, sample in taken if name in up_to(last)])
+        are_linearly_independent([sample for name, sample in taken if name in cheaper_groups(last)])
         for last in names
     ):
         raise ValueError("calls and bytes grow together in all loads: nothing tells them apart")
     # The unknowns are c0, and for each group the additional cost per byte over its predecessor's.
-    adds_up = np.array([[float(other in up_to(name)) for other in names] for name in names])
+    adds_up = np.array(
+        [[float(other in cheaper_groups(name)) for other in names] for name in names]
+    )
     of_bytes = dict(zip(names, adds_up, strict=True))
     matrix = np.array([[sample.calls, *(of_bytes[name] * sample.bytes)] for name, sample in taken])
     matrix /= np.array([[sample.cpu_ns] for _, sample in taken])
@@ -351,7 +358,7 @@ def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
     return {name: Cost(round(call_ns), round(1000 * byte_ns)) for name, byte_ns in costs_ns}
 
 
-def up_to(group: Group) -> list[Group]:
+def cheaper_groups(group: Group) -> list[Group]:
     """Return the groups whose bytes cost at most as much as this group's, which is the last."""
     name, streams = group
     transport = name.partition("+")[2].partition("/")[0]
@@ -361,7 +368,7 @@ def up_to(group: Group) -> list[Group]:
     return [(name.replace(f"+{transport}/", f"+{lesser}/"), streams) for lesser in less]
 
 
-def at_calls_cost(call_ns: int, samples: Sequence[Spent]) -> Cost:
+def fit_byte_cost(call_ns: int, samples: Sequence[CpuUse]) -> Cost:
     """Fit c1 at a given c0 by the same least squares.
 
     A tunnel over UDP takes c0 from its program's transports over TCP: it sends one packet per call,
@@ -372,40 +379,40 @@ def at_calls_cost(call_ns: int, samples: Sequence[Spent]) -> Cost:
     return Cost(call_ns, round(1000 * max(0.0, byte_ns)))
 
 
-def calls_and_bytes(samples: Sequence[Spent]) -> np.ndarray:
+def calls_and_bytes(samples: Sequence[CpuUse]) -> np.ndarray:
     """Return calls and bytes of each sample per ns of CPU time."""
     return np.array(
         [(sample.calls / sample.cpu_ns, sample.bytes / sample.cpu_ns) for sample in samples]
     ).T
 
 
-def are_linearly_independent(samples: Sequence[Spent]) -> bool:
+def are_linearly_independent(samples: Sequence[CpuUse]) -> bool:
     """Return whether calls and bytes are linearly independent."""
     calls, moved = calls_and_bytes(samples)
     both = (calls @ calls) * (moved @ moved)
     return bool(both - (calls @ moved) ** 2 > 1e-6 * both)
 
 
-def misfit(cost: Cost, sample: Spent) -> float:
+def misfit(cost: Cost, sample: CpuUse) -> float:
     """Return the model's CPU time over the measured one."""
     return (cost.call_ns * sample.calls + cost.byte_ps / 1000 * sample.bytes) / sample.cpu_ns
 
 
-def costs_of(loads_of: Mapping[str, Loads]) -> dict[str, MeasuredCost]:
+def compute_costs(loads_of: Mapping[str, Loads]) -> dict[str, MeasuredCost]:
     """Return the costs of iperf3's roles and of each tunnel's ends. Raises ValueError."""
     costs: dict[str, MeasuredCost] = {}
     tunnels = dict.fromkeys(f"{name.partition('+')[0]}+" for name in loads_of if "+" in name)
     for of_one in ("iperf3/sender", "iperf3/receiver", *tunnels):
-        groups: dict[Group, list[Spent]] = {}
-        over_udp: dict[Group, list[Spent]] = {}
+        groups: dict[Group, list[CpuUse]] = {}
+        over_udp: dict[Group, list[CpuUse]] = {}
         for name, loads in loads_of.items():
             for (hop, load), spent in loads.items() if name.startswith(of_one) else ():
                 if load != JUDGE:
                     target_groups = over_udp if hop and hop.over_udp else groups
                     target_groups.setdefault((name, load.streams), []).append(spent)
-        fitted = fit(groups) if groups else {}
+        fitted = fit_costs(groups) if groups else {}
         for group, samples in over_udp.items() if fitted else ():
-            fitted[group] = at_calls_cost(next(iter(fitted.values())).call_ns, samples)
+            fitted[group] = fit_byte_cost(next(iter(fitted.values())).call_ns, samples)
         for name in dict.fromkeys(name for name, _ in fitted):
             by_streams = {streams: cost for (one, streams), cost in fitted.items() if one == name}
             call_ns = next(iter(by_streams.values())).call_ns
@@ -454,14 +461,14 @@ def print_spread(taken: Taken) -> None:
     for (hop, load), repeats in taken.items():
         mbit = sorted(chain_mbit(spent) for spent in repeats)
         print(
-            f"{name_of(hop)}, {load.streams} streams by {load.length}:"
+            f"{hop_name(hop)}, {load.streams} streams by {load.length}:"
             f" {mbit[len(mbit) // 2]:.0f} Mbit/s a CPU, {mbit[0]:.0f} to {mbit[-1]:.0f}"
             f" in {len(mbit)}",
             file=sys.stderr,
         )
 
 
-def chain_mbit(spent: Mapping[str, Spent]) -> float:
+def chain_mbit(spent: Mapping[str, CpuUse]) -> float:
     """Return the rate that one CPU can carry, from what a chain's programs used in a window."""
     cpu_ns = sum(used.cpu_ns for used in spent.values())
     return 8e3 * spent["iperf3/receiver"].bytes / cpu_ns
@@ -481,9 +488,9 @@ def main(name: str, repeat: int) -> int:
     for version, iperf3 in parts.iperf3.items():
         through = () if programs else ways
         taken = measure_repeats(str(iperf3.path), through, usable_cpus()[-1], repeat)
-        typical = by_program(taken)
+        typical = cheapest_by_program(taken)
         print_spread(taken)
-        for program, cost in costs_of(typical).items():
+        for program, cost in compute_costs(typical).items():
             programs[program.replace("iperf3/", f"iperf3-{version}/")] = cost
             for (_, load), sample in typical[program].items():
                 print(

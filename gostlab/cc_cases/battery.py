@@ -20,7 +20,7 @@ from gostlab import api, results
 from gostlab.cc_cases import pictures, scenarios
 from gostlab.cc_cases.bbr_draft import BBR
 from gostlab.cc_cases.bbr_draft import STANDARD as BBR_STANDARD
-from gostlab.cc_cases.case import FAILED, NOT_APPLICABLE, Case, CaseFinding, CaseResult, Outcome
+from gostlab.cc_cases.case import FAILED, NOT_APPLICABLE, Case, CaseFinding, CaseOutcome, CaseResult
 from gostlab.cc_cases.window_cases import CUBIC, RENO, WINDOW
 from gostlab.errors import BadInput
 from gostlab.install import locate
@@ -37,7 +37,7 @@ NAME_LETTERS, DIGEST_LETTERS = 8, 6
 
 
 @dataclass(frozen=True)
-class Subject:
+class TestedControl:
     """Represent the congestion control under test."""
 
     label: str  # name or file, as the user gave it
@@ -93,7 +93,7 @@ def matches(case: str, wanted: str) -> bool:
 
 
 @contextmanager
-def subject_named(what: str, standards: Sequence[str] = ()) -> Iterator[Subject]:
+def tested_control(what: str, standards: Sequence[str] = ()) -> Iterator[TestedControl]:
     """Provide a congestion control by name, or from a C file until the end of the block.
 
     Raises BadInput, CompileError, MissingPart, MachineError, OSError.
@@ -104,7 +104,7 @@ def subject_named(what: str, standards: Sequence[str] = ()) -> Iterator[Subject]
     if not (what.endswith(".c") or "/" in what):
         control = congestion_controls.check_known(congestion_controls.parse_control(what))
         source = None if control is None else congestion_controls.source_text(control.source)
-        yield Subject(what, what, source, claimed(what, source, standards))
+        yield TestedControl(what, what, source, claimed_documents(what, source, standards))
         return
     path = Path(what)
     source = congestion_controls.source_text(path)
@@ -122,11 +122,11 @@ def subject_named(what: str, standards: Sequence[str] = ()) -> Iterator[Subject]
     # A name of its own: nothing that the user has added is replaced, and its results are found.
     stem = registers[0] if registers else re.sub(r"[^A-Za-z0-9]", "", path.stem) or "cc"
     name = f"{stem[:NAME_LETTERS]}.{digest}"
-    with api.borrowed_cc(path, name):
-        yield Subject(what, name, source, claimed(stem, source, standards))
+    with api.temporary_cc(path, name):
+        yield TestedControl(what, name, source, claimed_documents(stem, source, standards))
 
 
-def claimed(name: str, source: str | None, standards: Sequence[str]) -> tuple[str, ...]:
+def claimed_documents(name: str, source: str | None, standards: Sequence[str]) -> tuple[str, ...]:
     """Return the documents that a control claims: as the user says, or by what it is."""
     if standards:
         return tuple(standards)
@@ -135,7 +135,7 @@ def claimed(name: str, source: str | None, standards: Sequence[str]) -> tuple[st
     return (BBR_STANDARD,) if SHOWN_STATES in source else ()
 
 
-def why_not(case: Case, subject: Subject) -> str:
+def inapplicable_reason(case: Case, subject: TestedControl) -> str:
     """Return why a case is not applicable, or an empty string."""
     if not case.standard:
         return ""
@@ -154,7 +154,7 @@ def why_not(case: Case, subject: Subject) -> str:
 
 
 def run_cases(
-    subject: Subject,
+    subject: TestedControl,
     cases: Sequence[Case],
     folder: Path,
     *,
@@ -166,7 +166,7 @@ def run_cases(
 
     Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
     """
-    wanted = [case for case in cases if not why_not(case, subject)]
+    wanted = [case for case in cases if not inapplicable_reason(case, subject)]
     runs = dict.fromkeys(case.run for case in wanted)
     traced = run_scenarios(
         subject, [n for n in runs if n in scenarios.SCENARIOS], folder, jobs, say
@@ -177,7 +177,7 @@ def run_cases(
     return [
         evaluated[case.run](case)
         if case in wanted
-        else CaseResult(case, Outcome(NOT_APPLICABLE, (), why_not(case, subject)))
+        else CaseResult(case, CaseOutcome(NOT_APPLICABLE, (), inapplicable_reason(case, subject)))
         for case in cases
     ]
 
@@ -186,7 +186,7 @@ Evaluator = Callable[[Case], CaseResult]
 
 
 def run_scenarios(
-    subject: Subject,
+    subject: TestedControl,
     names: Sequence[str],
     folder: Path,
     jobs: int | None,
@@ -214,7 +214,7 @@ def run_scenarios(
         trace = scenarios.read_trace(folders[name])
 
         def evaluate(case: Case) -> CaseResult:
-            outcome = Outcome.of(lambda: BBR.functions[case.name](trace))
+            outcome = CaseOutcome.of(lambda: BBR.functions[case.name](trace))
             return CaseResult(case, outcome, took_s.get(name, 0.0), (folders[name],))
 
         return evaluate
@@ -231,7 +231,7 @@ def scenario_folder(name: str, cc: str, sha256: str, arguments: str) -> str:
 
 
 def run_matrices(
-    subject: Subject, names: Collection[str], folder: Path, jobs: int | None, progress: Any
+    subject: TestedControl, names: Collection[str], folder: Path, jobs: int | None, progress: Any
 ) -> dict[str, Evaluator]:
     """Run matrices of cases.yaml and return how to evaluate a case of each."""
     if not names:
@@ -240,7 +240,7 @@ def run_matrices(
     experiment = api.Experiment.from_file(
         file, settings={"cc": [subject.cc]}, matrices=names, machine="sandbox"
     )
-    old = {end.run.name for end in finished(experiment, folder)}
+    old = {end.run.name for end in cached_results(experiment, folder)}
     outcome = experiment.run(folder, jobs=jobs, progress=progress).wait()
     ends: dict[str, list[RunResult]] = {name: [] for name in names}
     for end in outcome.in_order:
@@ -255,12 +255,12 @@ def run_matrices(
         )
         if spoilt:
             reason = f"its run is {spoilt[0].state}: {spoilt[0].error or 'see fidelity.json'}"
-            outcome = Outcome(FAILED, (), reason)
+            outcome = CaseOutcome(FAILED, (), reason)
         elif case.name in WINDOW.functions:
-            outcome = Outcome.of(lambda: WINDOW.functions[case.name](of_case[0]))
+            outcome = CaseOutcome.of(lambda: WINDOW.functions[case.name](of_case[0]))
         else:
-            outcome = Outcome.judged(
-                finding_of(judgement, several=len(of_case) > 1)
+            outcome = CaseOutcome.judged(
+                to_finding(judgement, several=len(of_case) > 1)
                 for judgement in judged
                 if judgement.matrix == case.run
             )
@@ -269,7 +269,7 @@ def run_matrices(
     return dict.fromkeys(names, evaluate)
 
 
-def finished(experiment: api.Experiment, folder: Path) -> Iterator[RunResult]:
+def cached_results(experiment: api.Experiment, folder: Path) -> Iterator[RunResult]:
     """Yield the results that are in a folder already."""
     for task in experiment.tasks(folder):
         if results.is_finished(task.folder, task.run):
@@ -285,14 +285,14 @@ def draw_picture(result: CaseResult, folder: Path) -> Path | None:
         run = results.read_run(run_folder)
         if run is not None:
             ends[run_folder] = RunResult.read(run_folder, run)
-    return pictures.draw(result, folder / f"{result.case.name}.png", ends)
+    return pictures.draw_case(result, folder / f"{result.case.name}.png", ends)
 
 
 def kernel_version() -> str:
     return str(locate.kernel_record(locate.require_kernel(locate.find_parts()))["version"])
 
 
-def finding_of(judged: Any, *, several: bool) -> CaseFinding:
+def to_finding(judged: Any, *, several: bool) -> CaseFinding:
     """Return a judged expectation as a finding."""
     where = f"{judged.cell}: " if several else ""
     value = judged.value or judged.reason

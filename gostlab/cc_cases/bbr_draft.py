@@ -13,8 +13,8 @@ from gostlab.cc_cases.case import (
     Declare,
     Evaluators,
     NeverHappened,
-    holds,
-    near,
+    check_condition,
+    check_near,
 )
 from gostlab.cc_cases.scenarios import BDP_PKTS, PAYLOAD, RATE_BPS, StateRow, Trace
 
@@ -58,12 +58,14 @@ def first(trace: Trace, is_wanted: Callable[[StateRow], bool], what: str) -> Sta
 @appendix(1, "Startup ends on a plateau", "long")
 def a1(trace: Trace) -> Checks:
     before, after = trace.first_change("STARTUP", "DRAIN")
-    yield near("max_bw / the link's rate", after["max_bw_bps"] / (RATE_BPS * PAYLOAD), 1, 0.02)
+    yield check_near(
+        "max_bw / the link's rate", after["max_bw_bps"] / (RATE_BPS * PAYLOAD), 1, 0.02
+    )
     yield BoundCheck("rounds without growth", after["full_bw_count"], 3, 3)
     yield BoundCheck("and one ACK before", before["full_bw_count"], 2, 2)
-    yield holds("full_bw_now at the end", after["full_bw_now"])
-    yield holds("full_bw_reached at the end", after["full_bw_reached"])
-    yield holds("not full_bw_reached before", not before["full_bw_reached"])
+    yield check_condition("full_bw_now at the end", after["full_bw_now"])
+    yield check_condition("full_bw_reached at the end", after["full_bw_reached"])
+    yield check_condition("not full_bw_reached before", not before["full_bw_reached"])
     yield BoundCheck("ends of Startup", len(trace.changes("STARTUP", "DRAIN")), 1, 1)
 
 
@@ -72,11 +74,13 @@ def a2(trace: Trace) -> Checks:
     _, after = trace.first_end("STARTUP")  # one ACK may lead through Drain as well
     yield BoundCheck("Startup ends at", after["t"], 1, math.inf, "s")
     yield BoundCheck("rounds without growth (no plateau)", after["full_bw_count"], 0, 2)
-    yield holds("full_bw_now", after["full_bw_now"])
-    yield holds("full_bw_reached", after["full_bw_reached"])
+    yield check_condition("full_bw_now", after["full_bw_now"])
+    yield check_condition("full_bw_reached", after["full_bw_reached"])
     yield BoundCheck("inflight_longterm", after["inflight_longterm_pkts"], 1, math.inf, "packets")
     nearby = [row for row in trace.rows if after["t"] - 0.2 < row["t"] < after["t"]]
-    yield holds("application-limited before", any(row["is_app_limited"] for row in nearby))
+    yield check_condition(
+        "application-limited before", any(row["is_app_limited"] for row in nearby)
+    )
 
 
 @appendix(3, "Drain ends when the BDP is in flight", "long")
@@ -89,7 +93,7 @@ def a3(trace: Trace) -> Checks:
     yield BoundCheck("in flight before the end, above the BDP", least, low=1, unit="packets")
     yield BoundCheck("rounds", after["round_count"] - after["drain_start_round"], 0, 3)
     gains = {row["pacing_gain"] for row in drain}
-    yield holds("pacing gain 0.5 at every ACK", gains == {DRAIN_GAIN})
+    yield check_condition("pacing gain 0.5 at every ACK", gains == {DRAIN_GAIN})
     yield BoundCheck("ends of Drain", len(trace.ends("DRAIN")), 1, 1)
 
 
@@ -112,7 +116,7 @@ def a5(trace: Trace) -> Checks:
     yield BoundCheck(
         "ends of UP with 3 rounds without growth", plateaus, len(changes), len(changes)
     )
-    yield holds("full_bw_now at each", all(after["full_bw_now"] for _, after in changes))
+    yield check_condition("full_bw_now at each", all(after["full_bw_now"] for _, after in changes))
     lost = sum(after["lost_pkts"] - before["lost_pkts"] for before, after in changes)
     yield BoundCheck("lost at these ends", lost, 0, 0, "packets")
 
@@ -120,8 +124,8 @@ def a5(trace: Trace) -> Checks:
 @appendix(6, "ProbeBW_UP ends on loss of an application-limited flow", "loss in up")
 def a6(trace: Trace) -> Checks:
     _, after = trace.first_change("UP", "DOWN", from_s=1)
-    yield holds("loss was too high", after["too_high"])
-    yield holds("no plateau", not after["full_bw_now"])
+    yield check_condition("loss was too high", after["too_high"])
+    yield check_condition("no plateau", not after["full_bw_now"])
 
 
 @appendix(7, "An application-limited flow without loss stays in Startup", "limited")
@@ -129,7 +133,9 @@ def a7(trace: Trace) -> Checks:
     early = [row for row in trace.rows if row["t"] < 4.8]
     others = sum(row["state"] != "STARTUP" for row in early)
     yield BoundCheck("ACKs outside of Startup before ProbeRTT", others, 0, 0)
-    yield holds("never full_bw_reached", not any(row["full_bw_reached"] for row in trace.rows))
+    yield check_condition(
+        "never full_bw_reached", not any(row["full_bw_reached"] for row in trace.rows)
+    )
 
 
 @appendix(8, "ProbeBW_DOWN ends when no queue is left", "long")
@@ -142,7 +148,7 @@ def a8(trace: Trace) -> Checks:
     above = max((row["inflight_pkts"] - row["headroom_pkts"] for row in bounded), default=0)
     yield BoundCheck("and above the bound with headroom", above, high=0, unit="packets")
     gains = {row["pacing_gain"] for row in trace.of("DOWN")}
-    yield holds("pacing gain 0.9 at every ACK", gains == {DOWN_GAIN})
+    yield check_condition("pacing gain 0.9 at every ACK", gains == {DOWN_GAIN})
 
 
 @appendix(9, "ProbeBW_DOWN ends when it is time to probe", "slower in down")
@@ -151,7 +157,9 @@ def a9(trace: Trace) -> Checks:
     excess = before["inflight_pkts"] - before["bdp_budget_pkts"]
     yield BoundCheck("in flight at the end, above the BDP", excess, low=1, unit="packets")
     first = trace.states.index("DOWN")
-    yield holds("no CRUISE after the first DOWN", "CRUISE" not in trace.states[first : first + 2])
+    yield check_condition(
+        "no CRUISE after the first DOWN", "CRUISE" not in trace.states[first : first + 2]
+    )
 
 
 @appendix(10, "ProbeRTT begins and ends", "long")
@@ -164,7 +172,7 @@ def a10(trace: Trace) -> Checks:
     least = min(row["cwnd_pkts"] for row in inside)
     yield BoundCheck("least window", least, BDP_PKTS / 2 - 3, BDP_PKTS / 2 + 3, "packets")
     gains = {row["cwnd_gain"] for row in inside}
-    yield holds("window gain 0.5 at every ACK", gains == {PROBE_RTT_CWND_GAIN})
+    yield check_condition("window gain 0.5 at every ACK", gains == {PROBE_RTT_CWND_GAIN})
 
 
 @appendix(11, "A pause replaces ProbeRTT", "pause")
@@ -203,8 +211,8 @@ def a14(trace: Trace) -> Checks:
     cruising = [row["pacing_bps"] for row in late if row["pacing_gain"] == 256]
     if not cruising:
         raise NeverHappened("not in ProbeBW at a pacing gain of 1 after 34 s")
-    yield near("bw / the link's rate", late[-1]["bw_bps"] / (64e3 * PAYLOAD), 1, 0.1)
-    yield near("pacing rate / the link's rate", cruising[-1] / (64e3 * PAYLOAD), 0.99, 0.1)
+    yield check_near("bw / the link's rate", late[-1]["bw_bps"] / (64e3 * PAYLOAD), 1, 0.1)
+    yield check_near("pacing rate / the link's rate", cruising[-1] / (64e3 * PAYLOAD), 0.99, 0.1)
 
 
 @appendix(15, "Ten times the rate is found in a few rounds", "ten times more")
@@ -217,13 +225,15 @@ def a15(trace: Trace) -> Checks:
     rounds = fast["round_count"] - probe[0]["round_count"]
     yield BoundCheck("rounds to 90 % of the new rate", rounds, high=4 * math.log2(bdp_pkts))
     steps = [row["probe_up_rounds"] for row in probe]
-    yield holds("steps grow from round to round", steps == sorted(steps))
+    yield check_condition("steps grow from round to round", steps == sorted(steps))
 
 
 @appendix(16, "A tenth of the rate is learned in two cycles", "ten times less")
 def a16(trace: Trace) -> Checks:
     bounds = [row["bw_shortterm_bps"] for row in trace.rows if 2 < row["t"] < 5]
-    yield near("max_bw / the new rate", trace.rows[-1]["max_bw_bps"] / (6e6 * PAYLOAD), 1, 0.1)
+    yield check_near(
+        "max_bw / the new rate", trace.rows[-1]["max_bw_bps"] / (6e6 * PAYLOAD), 1, 0.1
+    )
     least = -largest([-bound for bound in bounds if bound > 0], "bw_shortterm after the change")
     yield BoundCheck("least bw_shortterm / the old rate", least / (60e6 * PAYLOAD), high=0.5)
 
@@ -235,10 +245,12 @@ def a17(trace: Trace) -> Checks:
     lost = late[-1]["lost_pkts"] - late[0]["lost_pkts"]
     carried = 10e6 / 8 / 1514 * (late[-1]["t"] - late[0]["t"])
     yield BoundCheck("lost share", 100 * lost / carried, high=5, unit="%")
-    yield near("median delivery rate / the policer's", rate / (10e6 * PAYLOAD), 1, 0.1)
-    yield holds("bw_shortterm is set", any(row["bw_shortterm_bps"] > 0 for row in trace.rows))
+    yield check_near("median delivery rate / the policer's", rate / (10e6 * PAYLOAD), 1, 0.1)
+    yield check_condition(
+        "bw_shortterm is set", any(row["bw_shortterm_bps"] > 0 for row in trace.rows)
+    )
     is_bounded = any(row["inflight_shortterm_pkts"] > 0 for row in trace.rows)
-    yield holds("inflight_shortterm is set", is_bounded)
+    yield check_condition("inflight_shortterm is set", is_bounded)
 
 
 @appendix(18, "A spurious recovery is undone", "reordering")
@@ -252,7 +264,7 @@ def a18(trace: Trace) -> Checks:
     window = largest([row["cwnd_pkts"] for row in after], "end of a recovery")
     yield BoundCheck("window after a recovery / BDP", window / BDP_PKTS, low=1.5)
     yield BoundCheck("recoveries that Linux undid", undone, low=1)
-    yield holds("no undo_state left", all(row["undo_state"] == "NONE" for row in after))
+    yield check_condition("no undo_state left", all(row["undo_state"] == "NONE" for row in after))
 
 
 @appendix(19, "A spurious timeout is undone", "delay spike")
@@ -267,7 +279,7 @@ def a19(trace: Trace) -> Checks:
     undone = sum(trace.counters[name] for name in LINUX_UNDOES_TIMEOUT)
     yield BoundCheck("timeouts that Linux undid", undone, low=1)
     in_probe_bw = resumed["state"] in ("DOWN", "CRUISE", "REFILL", "UP")
-    yield holds("it resumes in ProbeBW", in_probe_bw)
+    yield check_condition("it resumes in ProbeBW", in_probe_bw)
     bw = trace.rows[-1]["bw_bps"]
     yield BoundCheck("bw at the end / the link's rate", bw / (RATE_BPS * PAYLOAD), low=0.9)
 
@@ -275,7 +287,7 @@ def a19(trace: Trace) -> Checks:
 @appendix(20, "ProbeRTT in Startup leads back to Startup", "limited")
 def a20(trace: Trace) -> Checks:
     expected = ["STARTUP", "PROBE_RTT", "STARTUP"]
-    yield holds("STARTUP, PROBE_RTT, STARTUP", trace.states[:3] == expected)
+    yield check_condition("STARTUP, PROBE_RTT, STARTUP", trace.states[:3] == expected)
 
 
 @appendix(21, "Loss in ProbeBW_UP lowers the long-term bound and ends it", "shallow")
@@ -297,4 +309,6 @@ def a22(trace: Trace) -> Checks:
         "max_bw before / the link's", before["max_bw_bps"] / (RATE_BPS * PAYLOAD), low=0.9
     )
     nearby = [row for row in trace.rows if abs(row["t"] - after["t"]) < 0.3]
-    yield holds("application-limited samples", any(row["is_app_limited"] for row in nearby))
+    yield check_condition(
+        "application-limited samples", any(row["is_app_limited"] for row in nearby)
+    )

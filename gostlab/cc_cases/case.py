@@ -59,7 +59,7 @@ class BoundCheck:
             return f"≥ {with_unit(self.low, self.unit)}"
         if self.low == -math.inf:
             return f"≤ {with_unit(self.high, self.unit)}"
-        return f"{number(self.low)} to {with_unit(self.high, self.unit)}"
+        return f"{format_number(self.low)} to {with_unit(self.high, self.unit)}"
 
 
 @dataclass(frozen=True)
@@ -74,29 +74,31 @@ class Condition:
         return CaseFinding(f"{self.label}: {'yes' if self.is_met else 'no'}", "yes", self.is_met)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Format a number with four significant digits, without an exponent below a million."""
     rounded = float(f"{value:.4g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
 
 
 def with_unit(value: float, unit: str) -> str:
-    return f"{number(value)} {unit}".strip()
+    return f"{format_number(value)} {unit}".strip()
 
 
-def holds(label: str, is_met: object) -> Condition:
+def check_condition(label: str, is_met: object) -> Condition:
     """Return a check of a condition."""
     return Condition(label, bool(is_met))
 
 
-def near(label: str, value: float, expected: float, share: float, unit: str = "") -> BoundCheck:
+def check_near(
+    label: str, value: float, expected: float, share: float, unit: str = ""
+) -> BoundCheck:
     """Return a check of a value within a share of the expected one."""
     width = abs(expected) * share
     return BoundCheck(label, value, expected - width, expected + width, unit)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """Represent what a case found. There are no findings if it could not be evaluated."""
 
     state: str
@@ -104,7 +106,7 @@ class Outcome:
     reason: str = ""
 
     @classmethod
-    def of(cls, evaluate: Callable[[], Iterable[BoundCheck | Condition]]) -> Outcome:
+    def of(cls, evaluate: Callable[[], Iterable[BoundCheck | Condition]]) -> CaseOutcome:
         """Evaluate a case's checks."""
         findings: list[CaseFinding] = []
         try:
@@ -116,12 +118,12 @@ class Outcome:
         return cls.judged(findings)
 
     @classmethod
-    def judged(cls, findings: Iterable[CaseFinding]) -> Outcome:
+    def judged(cls, findings: Iterable[CaseFinding]) -> CaseOutcome:
         findings = tuple(findings)
         return cls(PASSED if all(finding.passed for finding in findings) else FAILED, findings)
 
     @property
-    def telling(self) -> CaseFinding | None:
+    def decisive_finding(self) -> CaseFinding | None:
         """Return the first finding that failed, or else the first."""
         failed = [finding for finding in self.findings if not finding.passed]
         return next(iter((*failed, *self.findings)), None)
@@ -143,7 +145,7 @@ class CaseResult:
     """Represent a case of one congestion control, with its picture."""
 
     case: Case
-    outcome: Outcome
+    outcome: CaseOutcome
     seconds: float = 0.0  # wall-clock time of its runs; 0 if they were there
     folders: tuple[Path, ...] = ()
     picture: Path | None = None
@@ -151,12 +153,12 @@ class CaseResult:
     @property
     def value(self) -> str:
         """Return the telling value, or why there is none."""
-        telling = self.outcome.telling
+        telling = self.outcome.decisive_finding
         return self.outcome.reason or (telling.value if telling else "")
 
     @property
     def bound(self) -> str:
-        telling = self.outcome.telling
+        telling = self.outcome.decisive_finding
         return telling.bound if telling and not self.outcome.reason else ""
 
     def to_json(self) -> dict[str, object]:

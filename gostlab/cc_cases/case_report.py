@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from gostlab.api.expectations import clean
+from gostlab.api.expectations import clean_for_xml
 from gostlab.atomic_write import write_whole
 from gostlab.cc_cases.case import FAILED, NOT_APPLICABLE, PASSED, CaseResult
 from gostlab.registry.folders import ANALYSIS
@@ -58,18 +58,22 @@ def write_junit(file: Path, label: str, results: Sequence[CaseResult]) -> Path:
     Raises OSError.
     """
     root = ElementTree.Element("testsuites", name="gostlab")
-    suite = ElementTree.SubElement(root, "testsuite", name=clean(label), tests=str(len(results)))
+    suite = ElementTree.SubElement(
+        root, "testsuite", name=clean_for_xml(label), tests=str(len(results))
+    )
     states = Counter(result.outcome.state for result in results)
     suite.set("failures", str(states[FAILED]))
     suite.set("skipped", str(states[NOT_APPLICABLE]))
     for result in results:
         name = f"{result.case.name}: {result.case.title}"
-        case = ElementTree.SubElement(suite, "testcase", classname=clean(label), name=clean(name))
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=clean_for_xml(label), name=clean_for_xml(name)
+        )
         case.set("time", f"{result.seconds:.3f}")
-        message = clean(f"{result.value} ({result.bound or result.case.source})")
+        message = clean_for_xml(f"{result.value} ({result.bound or result.case.source})")
         if result.outcome.state == FAILED:
             failure = ElementTree.SubElement(case, "failure", message=message)
-            failure.text = clean("\n".join(map(str, result.folders)))
+            failure.text = clean_for_xml("\n".join(map(str, result.folders)))
         elif result.outcome.state == NOT_APPLICABLE:
             ElementTree.SubElement(case, "skipped", message=message)
     ElementTree.indent(root)

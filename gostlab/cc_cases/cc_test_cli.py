@@ -17,15 +17,21 @@ def add_test_action(actions: argparse._SubParsersAction[common.ArgumentParser]) 
     """Declare `test` among the actions of `./lab cc`."""
     action = actions.add_parser("test", help=SUMMARY, description=SUMMARY)
     for add_argument in (
-        common.word("what", nargs="?", metavar="NAME", help="bbr, cubic, …; or your own C file"),
-        common.listed("--only", "CASE", "a case, or those of a document: bbr-a1, bbr, rfc9743"),
-        common.listed(
+        common.declare_argument(
+            "what", nargs="?", metavar="NAME", help="bbr, cubic, …; or your own C file"
+        ),
+        common.declare_repeatable_option(
+            "--only", "CASE", "a case, or those of a document: bbr-a1, bbr, rfc9743"
+        ),
+        common.declare_repeatable_option(
             "--standard", "NAME", "a document that a file of your own claims: bbr, rfc5681, rfc9438"
         ),
-        common.flag("--list", "list the cases and run nothing"),
-        common.word("--junit", type=Path, metavar="FILE", help="write the cases as JUnit XML, too"),
-        common.jobs(),
-        common.results("folder of the results, and of the page"),
+        common.declare_flag("--list", "list the cases and run nothing"),
+        common.declare_argument(
+            "--junit", type=Path, metavar="FILE", help="write the cases as JUnit XML, too"
+        ),
+        common.jobs_option(),
+        common.results_option("folder of the results, and of the page"),
         common.JSON,
     ):
         add_argument(action)
@@ -46,7 +52,7 @@ def test_cc(arguments: argparse.Namespace) -> int:
     if arguments.what is None:
         raise BadInput("cc test: of which congestion control? (./lab cc test bbr, or FILE.c)")
     steps = StepOutput()
-    with battery.subject_named(arguments.what, arguments.standard) as subject:
+    with battery.tested_control(arguments.what, arguments.standard) as subject:
         try:
             results = battery.run_cases(
                 subject,

@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.plotting.cc_state_axes import LINES, fills_of
-from gostlab.analysis.plotting.marks import min_max
-from gostlab.analysis.plotting.style import FAINT, finish, new_figure, save, styled
+from gostlab.analysis.plotting.cc_state_axes import LINES, phase_colours
+from gostlab.analysis.plotting.marks import reduce_to_min_max
+from gostlab.analysis.plotting.style import (
+    FAINT,
+    finish_figure,
+    in_report_style,
+    new_figure,
+    save_figure,
+)
 from gostlab.atomic_write import write_whole
 from gostlab.cc_cases import scenarios
 from gostlab.cc_cases.case import CaseResult
@@ -29,16 +35,16 @@ WINDOWS = {"cwnd_pkts": "window", "inflight_pkts": "in flight"}
 RATES = {"delivery_rate_bps": "delivery rate", "max_bw_bps": "max_bw"}
 
 
-def draw(result: CaseResult, file: Path, ends: Mapping[Path, RunResult]) -> Path | None:
+def draw_case(result: CaseResult, file: Path, ends: Mapping[Path, RunResult]) -> Path | None:
     """Draw a case's run as a PNG file; None if it has no samples. Raises OSError."""
     if result.case.run in scenarios.SCENARIOS:
         figure = draw_scenario(result)
     else:
         figure = draw_runs(result, list(ends.values()))
-    return None if figure is None else write_whole(file, save(figure, "png"))
+    return None if figure is None else write_whole(file, save_figure(figure, "png"))
 
 
-@styled
+@in_report_style
 def draw_scenario(result: CaseResult) -> Figure:
     """Plot a scenario's window and rates; the states are bands."""
     import numpy as np
@@ -56,7 +62,7 @@ def draw_scenario(result: CaseResult) -> Figure:
 
     draw_lines(upper, WINDOW_AXIS, series(WINDOWS, 1))
     draw_lines(lower, RATE_AXIS, series(RATES, 1e6))
-    fills = fills_of(list(dict.fromkeys(row["state"] for row in rows if "state" in row)))
+    fills = phase_colours(list(dict.fromkeys(row["state"] for row in rows if "state" in row)))
     for ax in (upper, lower):
         for state, fill in fills.items():
             inside = np.array([row["state"] == state for row in rows])
@@ -76,11 +82,11 @@ def draw_scenario(result: CaseResult) -> Figure:
         for state, fill in fills.items()
     ]
     lower.set_xlabel("Time (s)")
-    finish(figure, handles, result.case.source, title=result.case.title)
+    finish_figure(figure, handles, result.case.source, title=result.case.title)
     return figure
 
 
-@styled
+@in_report_style
 def draw_runs(result: CaseResult, ends: list[RunResult]) -> Figure | None:
     """Plot each flow's window and rate, of the case's first runs with samples."""
     windows: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -98,7 +104,7 @@ def draw_runs(result: CaseResult, ends: list[RunResult]) -> Figure | None:
                 )
             if len(samples):
                 of_flow = samples[samples["flow"] == flow].groupby("t_s")["acked_bytes"].sum()
-                rates[label or "rate"] = rate_of(of_flow.index.to_numpy(), of_flow.to_numpy())
+                rates[label or "rate"] = rates_mbit(of_flow.index.to_numpy(), of_flow.to_numpy())
     windows = {label: line for label, line in windows.items() if len(line[0])}
     if not windows and not rates:
         return None
@@ -107,11 +113,11 @@ def draw_runs(result: CaseResult, ends: list[RunResult]) -> Figure | None:
     draw_lines(upper, WINDOW_AXIS, windows)
     draw_lines(lower, RATE_AXIS, rates)
     lower.set_xlabel("Time (s)")
-    finish(figure, [], result.case.source, title=result.case.title)
+    finish_figure(figure, [], result.case.source, title=result.case.title)
     return figure
 
 
-def rate_of(t_s: np.ndarray, acked_bytes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rates_mbit(t_s: np.ndarray, acked_bytes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the rate in Mbit/s between samples."""
     import numpy as np
 
@@ -123,7 +129,7 @@ def draw_lines(ax: Axes, label: str, lines: Lines) -> None:
         colour, dashes = LINES[index % len(LINES)]
         if len(t_s):
             ax.plot(
-                *min_max(t_s, value),
+                *reduce_to_min_max(t_s, value),
                 color=colour,
                 linestyle=dashes,
                 linewidth=1.0,

@@ -15,8 +15,8 @@ from typing import Any
 
 from gostlab import results, safe_read, sandbox
 from gostlab.cc_cases.case import NeverHappened, NotShown
-from gostlab.guest.probes.cc_state import parse_shown
-from gostlab.install.kernel_modules import Module
+from gostlab.guest.probes.cc_state import parse_state_line
+from gostlab.install.kernel_modules import KernelModule
 from gostlab.registry.congestion_controls import kernel_name, module_name
 from gostlab.sandbox import uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
@@ -191,7 +191,7 @@ def read_trace(folder: Path) -> Trace:
     lines = read_ascii_lines(folder / ROWS)
     if lost := [line for line in lines if line.startswith("lost ")]:
         raise results.ResultsError(f"{folder / ROWS}: {lost[0]}: rows that were not read in time")
-    states = [state for state in map(parse_shown, lines) if state is not None]
+    states = [state for state in map(parse_state_line, lines) if state is not None]
     rows = [StateRow(t=state.at_s - states[0].at_s, **state.values) for state in states]
     netstat = read_ascii_lines(folder / COUNTERS)
     names, before, _, after = [line.split()[1:] for line in netstat if line.startswith("TcpExt")]
@@ -204,7 +204,7 @@ def read_ascii_lines(file: Path) -> list[str]:
 
 
 def start_guest(
-    kernel: Path, module: Module, scenario: dict[str, Any], folder: Path, cpu: int
+    kernel: Path, module: KernelModule, scenario: dict[str, Any], folder: Path, cpu: int
 ) -> uml.Guest:
     """Start a guest that runs one scenario. Raises MachineError, OSError."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -226,7 +226,7 @@ def start_guest(
 def run_scenarios(
     names: Sequence[str],
     cc: str,
-    module: Module,
+    module: KernelModule,
     kernel: Path,
     folders: Mapping[str, Path],
     *,

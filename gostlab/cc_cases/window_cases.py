@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gostlab.cc_cases.case import BoundCheck, Condition, Evaluators, NeverHappened, near
+from gostlab.cc_cases.case import BoundCheck, Condition, Evaluators, NeverHappened, check_near
 from gostlab.results.run_result import RunResult
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ OUTAGE_S = (4.0, 7.0)
 
 
 @dataclass(frozen=True)
-class Cut:
+class WindowCut:
     """Represent a fall of ssthresh: the window before it, and ssthresh after it."""
 
     t_s: float
@@ -42,7 +42,7 @@ class Cut:
         return self.after_pkts / self.before_pkts
 
 
-def acks_of(end: RunResult) -> pd.DataFrame:
+def require_acks(end: RunResult) -> pd.DataFrame:
     """Return the rows of a run's ACKs. Raises NeverHappened without any."""
     acks = end.samples("acks")
     if not len(acks):
@@ -50,7 +50,7 @@ def acks_of(end: RunResult) -> pd.DataFrame:
     return acks
 
 
-def samples_of(end: RunResult) -> pd.DataFrame:
+def require_samples(end: RunResult) -> pd.DataFrame:
     """Return the samples of a run's sender. Raises NeverHappened without any."""
     samples = end.samples("sockets")
     if not len(samples):
@@ -58,7 +58,7 @@ def samples_of(end: RunResult) -> pd.DataFrame:
     return samples
 
 
-def cuts_of(acks: pd.DataFrame) -> list[Cut]:
+def find_cuts(acks: pd.DataFrame) -> list[WindowCut]:
     """Return the losses after the start: where the window begins to fall to a lower ssthresh.
 
     Raises NeverHappened if they are too few.
@@ -68,22 +68,22 @@ def cuts_of(acks: pd.DataFrame) -> list[Cut]:
     ssthresh, cwnd, t_s = (
         acks[name].to_numpy() for name in ("snd_ssthresh_pkts", "cwnd_pkts", "t_s")
     )
-    cuts: list[Cut] = []
+    cuts: list[WindowCut] = []
     last_fall_s = 0.0
     for at in np.flatnonzero(np.diff(cwnd) < 0) + 1:
         is_first = t_s[at] > last_fall_s + 2 * RTT_S  # a recovery lowers the window step by step
         last_fall_s = t_s[at]
         if is_first and t_s[at] > SETTLED_S and ssthresh[at] < cwnd[at - 1]:
-            cuts.append(Cut(float(t_s[at]), float(cwnd[at - 1]), float(ssthresh[at])))
+            cuts.append(WindowCut(float(t_s[at]), float(cwnd[at - 1]), float(ssthresh[at])))
     if len(cuts) < MIN_CUTS:
         raise NeverHappened(f"losses lowered the window {len(cuts)} times, not {MIN_CUTS} at least")
     return cuts
 
 
-def cycles_of(acks: pd.DataFrame) -> Iterator[tuple[Cut, np.ndarray, np.ndarray]]:
+def find_cycles(acks: pd.DataFrame) -> Iterator[tuple[WindowCut, np.ndarray, np.ndarray]]:
     """Yield each cut with times and windows until the next, without the recovery after it."""
     t_s, cwnd = acks["t_s"].to_numpy(), acks["cwnd_pkts"].to_numpy()
-    cuts = cuts_of(acks)
+    cuts = find_cuts(acks)
     for cut, following in itertools.pairwise(cuts):
         inside = (t_s > cut.t_s + 3 * RTT_S) & (t_s < following.t_s - RTT_S)
         if inside.sum() > MIN_CUTS:
@@ -100,7 +100,7 @@ def median(values: list[float], what: str) -> float:
     "rfc5681-initial-window", "Ten segments at first", "RFC 5681, 3.1; RFC 6928, 2", "start", ""
 )
 def initial_window(end: RunResult) -> Checks:
-    first = acks_of(end)["cwnd_pkts"].iloc[0]
+    first = require_acks(end)["cwnd_pkts"].iloc[0]
     yield BoundCheck("window at the first ACK", first, high=10, unit="segments")
 
 
@@ -110,7 +110,7 @@ def initial_window(end: RunResult) -> Checks:
 def slow_start(end: RunResult) -> Checks:
     import numpy as np
 
-    acks = acks_of(end)
+    acks = require_acks(end)
     t_s, cwnd = acks["t_s"].to_numpy(), acks["cwnd_pkts"].to_numpy()
     earlier = np.searchsorted(t_s, t_s - RTT_S, side="right") - 1
     known = earlier >= 0
@@ -123,8 +123,8 @@ def slow_start(end: RunResult) -> Checks:
 @WINDOW.case(
     "rfc5681-timeout", "A timeout leaves one segment", "RFC 5681, 3.1; RFC 8961, 4", "outage", ""
 )
-def timeout(end: RunResult) -> Checks:
-    acks, (began_s, ended_s) = acks_of(end), OUTAGE_S
+def retransmission_timeout(end: RunResult) -> Checks:
+    acks, (began_s, ended_s) = require_acks(end), OUTAGE_S
     resumed = acks[acks["t_s"] > began_s + 1.0]
     if not len(resumed):
         raise NeverHappened("no ACK came after the outage")
@@ -141,8 +141,8 @@ def timeout(end: RunResult) -> Checks:
     "outage",
     "",
 )
-def recovery(end: RunResult) -> Checks:
-    samples = samples_of(end)
+def fast_recovery(end: RunResult) -> Checks:
+    samples = require_samples(end)
     late = samples[samples["t_s"] > OUTAGE_S[1] + 3.0]
     if len(late) < MIN_CUTS:
         raise NeverHappened("no samples after the outage")
@@ -158,7 +158,7 @@ def recovery(end: RunResult) -> Checks:
     "collapse",
     "",
 )
-def collapse(end: RunResult) -> Checks:
+def collapse_after_timeout(end: RunResult) -> Checks:
     begin_s, end_s = 8.0, 20.0
     sent = sent_segments(end, begin_s, end_s)
     round_trips = (end_s - begin_s) / 0.04
@@ -167,7 +167,7 @@ def collapse(end: RunResult) -> Checks:
 
 def sent_segments(end: RunResult, begin_s: float, end_s: float) -> float:
     """Return how many data segments the sender sent, retransmissions included, in a time."""
-    samples = samples_of(end)
+    samples = require_samples(end)
     inside = samples[(samples["t_s"] >= begin_s) & (samples["t_s"] <= end_s)]
     if len(inside) < MIN_CUTS:
         raise NeverHappened("no samples of the sender")
@@ -182,8 +182,8 @@ def sent_segments(end: RunResult, begin_s: float, end_s: float) -> float:
     "periodic-1000",
     RENO,
 )
-def half(end: RunResult) -> Checks:
-    left = [cut.left for cut in cuts_of(acks_of(end))]
+def window_halves(end: RunResult) -> Checks:
+    left = [cut.left for cut in find_cuts(require_acks(end))]
     yield BoundCheck("largest share of the window that a loss leaves", max(left), high=0.52)
 
 
@@ -194,10 +194,10 @@ def half(end: RunResult) -> Checks:
     "periodic-1000",
     RENO,
 )
-def avoidance(end: RunResult) -> Checks:
+def congestion_avoidance(end: RunResult) -> Checks:
     slopes = [
         float(cwnd[-1] - cwnd[0]) / (float(t_s[-1] - t_s[0]) / RTT_S)
-        for _, t_s, cwnd in cycles_of(acks_of(end))
+        for _, t_s, cwnd in find_cycles(require_acks(end))
     ]
     slope = median(slopes, "time between losses")
     yield BoundCheck("median growth per round trip", slope, 0.8, 1.1, "segments")
@@ -211,7 +211,7 @@ def avoidance(end: RunResult) -> Checks:
     RENO,
 )
 def reno_response(end: RunResult) -> Checks:
-    yield near("mean window", mean_window(end), 38, 0.2, "segments")
+    yield check_near("mean window", mean_window(end), 38, 0.2, "segments")
 
 
 @WINDOW.case(
@@ -221,8 +221,8 @@ def reno_response(end: RunResult) -> Checks:
     "periodic-1000",
     CUBIC,
 )
-def friendly(end: RunResult) -> Checks:
-    yield near("mean window", mean_window(end), 38, 0.2, "segments")
+def reno_friendly(end: RunResult) -> Checks:
+    yield check_near("mean window", mean_window(end), 38, 0.2, "segments")
 
 
 @WINDOW.case(
@@ -233,16 +233,16 @@ def friendly(end: RunResult) -> Checks:
     CUBIC,
 )
 def cubic_response(end: RunResult) -> Checks:
-    yield near("mean window", mean_window(end), 187, 0.2, "segments")
+    yield check_near("mean window", mean_window(end), 187, 0.2, "segments")
 
 
 @WINDOW.case(
     "rfc9438-beta", "A loss leaves 0.7 of the window", "RFC 9438, 4.6", "periodic-10000", CUBIC
 )
-def beta(end: RunResult) -> Checks:
-    left = [cut.left for cut in cuts_of(acks_of(end))]
+def cubic_beta(end: RunResult) -> Checks:
+    left = [cut.left for cut in find_cuts(require_acks(end))]
     share = median(left, "losses")
-    yield near("median share of the window that a loss leaves", share, CUBIC_BETA, 0.03)
+    yield check_near("median share of the window that a loss leaves", share, CUBIC_BETA, 0.03)
 
 
 @WINDOW.case(
@@ -258,7 +258,7 @@ def cubic_function(end: RunResult) -> Checks:
 
     deviations: list[float] = []
     last_pkts = 0.0
-    for cut, t_s, cwnd in cycles_of(acks_of(end)):
+    for cut, t_s, cwnd in find_cycles(require_acks(end)):
         is_smaller = cut.before_pkts < last_pkts
         w_max = cut.before_pkts * ((1 + CUBIC_BETA) / 2 if is_smaller else 1.0)
         last_pkts = cut.before_pkts
@@ -273,7 +273,7 @@ def mean_window(end: RunResult) -> float:
     """Return the mean window over the second half of the run: slow start's overshoot is gone."""
     import numpy as np
 
-    acks = acks_of(end)
+    acks = require_acks(end)
     late = acks[acks["t_s"] > end.run.length_s / 2]
     if len(late) < MIN_CUTS:
         raise NeverHappened("no ACKs in the second half")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gostlab.classroom.assignment import digest_of
 from gostlab.classroom.lab import SECTIONS, CourseLab
+from gostlab.classroom.student_assignment import predictions_digest
 from gostlab.results import read_object
 from gostlab.spec.yaml_source import BadInput, known_fields, load_document
 
@@ -32,7 +32,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Sealed:
+class SealedPredictions:
     """A student's predictions as they were when they were sealed."""
 
     predictions: Mapping[str, str]
@@ -71,7 +71,7 @@ def sheet_of(answers: Answers) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Return the number in a text such as 41.2, 1e-4 or 3%, or None if it is not a number."""
     bare = text.strip().removesuffix("%").strip()
     return float(bare) if NUMBER.fullmatch(bare) else None
@@ -86,11 +86,11 @@ def seal(
         "student": student,
         "sealed": now.astimezone(UTC).strftime(TIME),
         "predictions": dict(predictions),
-        "sha256": digest_of(predictions),
+        "sha256": predictions_digest(predictions),
     }
 
 
-def read_sealed(path: Path, lab: CourseLab) -> Sealed:
+def read_sealed(path: Path, lab: CourseLab) -> SealedPredictions:
     """Read predictions.json.
 
     Raises BadInput if the file is not valid, or belongs to another lab.
@@ -98,7 +98,8 @@ def read_sealed(path: Path, lab: CourseLab) -> Sealed:
     data = read_object(path)
     if data is None:
         raise BadInput(
-            f"{path.name}: not there: predictions are sealed by ./lab lab predict {lab.word}"
+            f"{path.name}: not there: predictions are sealed by"
+            f" ./lab lab predict {lab.command_word}"
         )
     written = data.get("predictions")
     keys = lab.keys("predictions")
@@ -106,10 +107,10 @@ def read_sealed(path: Path, lab: CourseLab) -> Sealed:
         raise BadInput(f"{path.name}: not this lab's predictions ({', '.join(keys)})")
     if not all(isinstance(text, str) and len(text) <= MAX_CHARACTERS for text in written.values()):
         raise BadInput(f"{path.name}: a prediction that is no text")
-    if data.get("sha256") != digest_of(written):
+    if data.get("sha256") != predictions_digest(written):
         raise BadInput(f"{path.name}: changed since it was sealed")
     try:
         at = datetime.strptime(str(data.get("sealed")), TIME).replace(tzinfo=UTC)
     except ValueError:
         raise BadInput(f"{path.name}: sealed: not a time") from None
-    return Sealed(written, at)
+    return SealedPredictions(written, at)

@@ -22,13 +22,12 @@ from pathlib import Path
 from gostlab import __version__
 from gostlab.atomic_write import write_json
 from gostlab.classroom import lms_downloads
-from gostlab.classroom.answers import SEALED, as_number, read_answers, read_sealed
-from gostlab.classroom.assignment import STUDENT, assigned
+from gostlab.classroom.answers import SEALED, parse_number, read_answers, read_sealed
 from gostlab.classroom.expressions import FormulaError
 from gostlab.classroom.grading import (
-    ByHand,
     Grade,
-    Scored,
+    HandMarkedAnswer,
+    ScoredPoint,
     find_mismatch,
     grade,
     grade_nothing,
@@ -36,9 +35,10 @@ from gostlab.classroom.grading import (
     score_answer,
 )
 from gostlab.classroom.lab import ANSWERS, GUIDE, CourseLab, load_lab
-from gostlab.classroom.lms_downloads import Download, HandedIn
-from gostlab.classroom.roster import Pupil, Roster
+from gostlab.classroom.lms_downloads import Download, HandIn
+from gostlab.classroom.roster import Roster, Student
 from gostlab.classroom.safe_extract import NoHandIn, only_bad_input
+from gostlab.classroom.student_assignment import STUDENT, assignment_in_course
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.install.locate import hash_of_files
 from gostlab.results import BROKEN_RECORDS, EPOCH, read_object
@@ -48,7 +48,7 @@ CACHE_FOLDER = "graded"  # the folder of the cached results
 
 
 @dataclass(frozen=True)
-class Course:
+class GradingContext:
     """The parameters with which every hand-in of a class is graded."""
 
     lab: str  # path of the lab's folder
@@ -66,7 +66,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Record:
+class GradeRecord:
     label: str
     student: str  # owner; "" if neither the platform nor the hand-in names one
     claims: str  # student whom the hand-in names
@@ -81,14 +81,18 @@ class Record:
     is_kept: bool = False  # read from the cache instead of graded now
 
 
-def find_pupil(handed: HandedIn, roster: Roster) -> Pupil | None:
+def find_pupil(handed: HandIn, roster: Roster) -> Student | None:
     """Return the student on the roster whom the platform or the name of the folder identifies."""
     who = handed.who
-    pupil = roster.known_as(who.email, who.sid) or roster.in_canvas(who.number)
-    return pupil or roster.named(who.name or top_name(handed)) or roster.known_as(top_name(handed))
+    pupil = roster.find_by_identifier(who.email, who.sid) or roster.find_by_canvas_id(who.number)
+    return (
+        pupil
+        or roster.find_by_name(who.name or hand_in_name(handed))
+        or roster.find_by_identifier(hand_in_name(handed))
+    )
 
 
-def top_name(handed: HandedIn) -> str:
+def hand_in_name(handed: HandIn) -> str:
     """Return the name, without suffix, of a hand-in's folder or archive in the download."""
     first = handed.label.partition("/")[0]
     archive = lms_downloads.ARCHIVE.fullmatch(first)
@@ -101,7 +105,7 @@ def read_claimed_student(folder: Path) -> str:
     return claims if STUDENT.fullmatch(claims) else ""
 
 
-def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record:
+def grade_one(path: Path, handed: HandIn, course: GradingContext, out: Path) -> GradeRecord:
     """Return the cached record of a hand-in, or grade it.
 
     Raises OSError if the record cannot be saved. An error in the hand-in becomes part of its
@@ -132,19 +136,19 @@ def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record
 
 
 def unreadable_record(
-    handed: HandedIn, pupil: Pupil | None, course: Course, error: BadInput, path: Path
-) -> Record:
+    handed: HandIn, pupil: Student | None, course: GradingContext, error: BadInput, path: Path
+) -> GradeRecord:
     """Return the record of a hand-in that cannot be read.
 
     If there is no hand-in in it, it is not graded; if it was refused, it earns no points.
     """
     reason = strip_temporary_path(str(error).replace(f"{path}/", ""))
-    student = pupil.primary if pupil else ""
+    student = pupil.primary_identifier if pupil else ""
     if not student or isinstance(error, NoHandIn):
-        return Record(handed.label, student, "", reason)
+        return GradeRecord(handed.label, student, "", reason)
     lab = load_lab(course.lab)
-    unread = grade_nothing(assigned(lab, student, course.name, course.secret), [reason])
-    return Record(handed.label, student, "", grade=unread)
+    unread = grade_nothing(assignment_in_course(lab, student, course.name, course.secret), [reason])
+    return GradeRecord(handed.label, student, "", grade=unread)
 
 
 def strip_temporary_path(message: str) -> str:
@@ -153,30 +157,32 @@ def strip_temporary_path(message: str) -> str:
     return ": ".join(part for part in parts if "gostlab-hand-in-" not in part) or message
 
 
-def grade_hand_in(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course) -> Record:
+def grade_hand_in(
+    folder: Path, handed: HandIn, pupil: Student | None, course: GradingContext
+) -> GradeRecord:
     """Grade one hand-in. Raises BadInput for an incomplete lab."""
     lab = load_lab(course.lab)
     claims = student = read_claimed_student(folder)
     if course.secret is None and (why := find_owner_doubt(handed, pupil, claims)):
-        return Record(handed.label, "", "", f"{why}, or give the course a --secret")
-    owner = pupil or course.roster.known_as(claims)
-    if owner is not None and course.roster.known_as(claims) != owner:
+        return GradeRecord(handed.label, "", "", f"{why}, or give the course a --secret")
+    owner = pupil or course.roster.find_by_identifier(claims)
+    if owner is not None and course.roster.find_by_identifier(claims) != owner:
         # A hand-in in another student's name earns no points and reports the reason.
-        student = owner.primary
+        student = owner.primary_identifier
     if not student:
         reason = f"{ANSWERS}, {ASSIGNMENT}: say no student"
-        return Record(handed.label, "", claims, reason)
-    assignment = assigned(lab, student, course.name, course.secret)
+        return GradeRecord(handed.label, "", claims, reason)
+    assignment = assignment_in_course(lab, student, course.name, course.secret)
     lacking = find_mismatch(
         assignment, read_object(folder / ASSIGNMENT) or {}, course.secret, handed.label
     )
     if lacking:
-        return Record(handed.label, student, claims, lacking)
+        return GradeRecord(handed.label, student, claims, lacking)
     names = owner.identifiers if owner else (student,)
     result = grade(assignment, folder, course.receipt_of(*names))
     answers = read_answer_texts(folder, lab)
     right, expected = {}, {}
-    asked = {scored.name: scored.asked for scored in result.scored}
+    expected_by_point = {scored.name: scored.asked for scored in result.scored}
     passed = {point.name: point.passed for point in result.scored} if not result.problems else {}
     for point in lab.points:
         if point.answer and not point.by_hand:
@@ -186,12 +192,15 @@ def grade_hand_in(folder: Path, handed: HandedIn, pupil: Pupil | None, course: C
                 alone = score_answer(point, answers.get(name, ""), assignment.values)
                 right[name] = passed.get(point.name) or not alone[-1]
                 expected[name] = alone[0]
-            if asked.get(point.name):
-                right[name], expected[name] = passed.get(point.name, False), asked[point.name]
-    return Record(handed.label, student, claims, "", result, answers, right, expected)
+            if expected_by_point.get(point.name):
+                right[name], expected[name] = (
+                    passed.get(point.name, False),
+                    expected_by_point[point.name],
+                )
+    return GradeRecord(handed.label, student, claims, "", result, answers, right, expected)
 
 
-def find_owner_doubt(handed: HandedIn, pupil: Pupil | None, claims: str) -> str:
+def find_owner_doubt(handed: HandIn, pupil: Student | None, claims: str) -> str:
     """Return why a hand-in may not belong to the student it names, or "" if its owner is confirmed.
 
     The owner is confirmed if the platform names them, or if the hand-in's own folder or archive is
@@ -204,7 +213,7 @@ def find_owner_doubt(handed: HandedIn, pupil: Pupil | None, claims: str) -> str:
             f"{handed.label}: handed in by {by}, whom the roster does not have, as {claims}'s: add"
             " the platform's name or ID to the roster"
         )
-    if re.search(rf"(?<![^\W_]){re.escape(claims)}(?![^\W_])", top_name(handed), re.IGNORECASE):
+    if re.search(rf"(?<![^\W_]){re.escape(claims)}(?![^\W_])", hand_in_name(handed), re.IGNORECASE):
         return ""
     return (
         f"{handed.label}: claims to be {claims}'s, and its name says another: name it after its"
@@ -237,7 +246,7 @@ def grader_digest(lab_folder: str) -> str:
     return hash_of_files(package, package.glob("*.py")) + hash_of_files(lab, lab.glob("*.yaml"))
 
 
-def read_record(file: Path, key: str) -> Record | None:
+def read_record(file: Path, key: str) -> GradeRecord | None:
     """Return the cached record of a hand-in if its key matches, else None."""
     cached = read_object(file)
     if cached is None or cached.get("key") != key:
@@ -245,10 +254,10 @@ def read_record(file: Path, key: str) -> Record | None:
     try:
         record = cached["record"]
         if values := record["grade"]:
-            scored = tuple(Scored(**row) for row in values["scored"])
-            by_hand = tuple(ByHand(**row) for row in values["by_hand"])
+            scored = tuple(ScoredPoint(**row) for row in values["scored"])
+            by_hand = tuple(HandMarkedAnswer(**row) for row in values["by_hand"])
             record["grade"] = Grade(**values | {"scored": scored, "by_hand": by_hand})
-        return Record(**record | {"is_kept": True})
+        return GradeRecord(**record | {"is_kept": True})
     except BROKEN_RECORDS:
         return None
 
@@ -256,7 +265,9 @@ def read_record(file: Path, key: str) -> Record | None:
 # -- the whole class
 
 
-def grade_all(download: Download, course: Course, out: Path, jobs: int) -> list[Record]:
+def grade_all(
+    download: Download, course: GradingContext, out: Path, jobs: int
+) -> list[GradeRecord]:
     """Return the records of all hand-ins in the download's order. Raises OSError."""
     from rich.progress import track
 
@@ -291,12 +302,12 @@ def grade_all(download: Download, course: Course, out: Path, jobs: int) -> list[
     ]
 
 
-def is_lost(grade_hand_in: Future[Record]) -> bool:
+def is_lost(grade_hand_in: Future[GradeRecord]) -> bool:
     """Return whether a hand-in has no record because a process of the pool ended."""
     return grade_hand_in.cancelled() or isinstance(grade_hand_in.exception(), BrokenProcessPool)
 
 
-def grade_alone(path: Path, handed: HandedIn, course: Course, out: Path) -> Record:
+def grade_alone(path: Path, handed: HandIn, course: GradingContext, out: Path) -> GradeRecord:
     """Grade a hand-in in a separate process. Raises OSError."""
     with ProcessPoolExecutor(1, None, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         try:
@@ -315,10 +326,10 @@ STATES = ("graded", "not graded", "missing")
 class GradeRow:
     """A student of the class and their hand-ins."""
 
-    pupil: Pupil | None  # None if not on the roster
+    pupil: Student | None  # None if not on the roster
     student: str
-    counts: Record | None  # None if nothing was handed in
-    others: tuple[Record, ...]  # earlier hand-ins, which do not count
+    counts: GradeRecord | None  # None if nothing was handed in
+    others: tuple[GradeRecord, ...]  # earlier hand-ins, which do not count
 
     @property
     def grade(self) -> Grade | None:
@@ -339,15 +350,16 @@ class GradeRow:
         return "graded" if self.counts.grade else "not graded"
 
 
-def make_rows(download: Download, records: Sequence[Record], roster: Roster) -> list[GradeRow]:
+def make_rows(download: Download, records: Sequence[GradeRecord], roster: Roster) -> list[GradeRow]:
     """Return rows of the roster's students in its order, then of students who are not on it."""
-    by_student: dict[object, list[tuple[HandedIn, Record]]] = {}
+    by_student: dict[object, list[tuple[HandIn, GradeRecord]]] = {}
     for handed, record in zip(download.hand_ins, records, strict=True):
-        pupil = find_pupil(handed, roster) or roster.known_as(record.claims)
+        pupil = find_pupil(handed, roster) or roster.find_by_identifier(record.claims)
         name = record.student.casefold() or f"? {record.label}"
         by_student.setdefault(pupil.line if pupil else name, []).append((handed, record))
     lines = [
-        make_row(pupil, pupil.primary, by_student.pop(pupil.line, [])) for pupil in roster.pupils
+        make_row(pupil, pupil.primary_identifier, by_student.pop(pupil.line, []))
+        for pupil in roster.pupils
     ]
     for rest in by_student.values():
         lines.append(make_row(None, rest[0][1].student or rest[0][1].label, rest))
@@ -355,7 +367,7 @@ def make_rows(download: Download, records: Sequence[Record], roster: Roster) -> 
 
 
 def make_row(
-    pupil: Pupil | None, student: str, handed: Sequence[tuple[HandedIn, Record]]
+    pupil: Student | None, student: str, handed: Sequence[tuple[HandIn, GradeRecord]]
 ) -> GradeRow:
     """Return the row of a student: their last hand-in counts, preferably one that can be graded."""
     ranked = sorted(handed, key=lambda pair: (pair[1].grade is not None, pair[0].order))
@@ -387,7 +399,7 @@ def find_similar_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[
     read = []
     for line in lines:
         if record := line.counts:
-            given = {name: as_number(record.answers.get(name, "")) for name in numbers}
+            given = {name: parse_number(record.answers.get(name, "")) for name in numbers}
             texts_given = {name: normalize_word(record.answers.get(name, "")) for name in texts}
             read.append((line.student, record, given, texts_given))
     for (one, first, gave, wrote), (other, second, theirs, text_of) in combinations(read, 2):

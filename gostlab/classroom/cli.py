@@ -10,11 +10,11 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from gostlab.classroom.assignment import PUBLIC_COURSE
-from gostlab.cli.common import JSON, Verb, add_actions, flag, folder, jobs
+from gostlab.classroom.student_assignment import PUBLIC_COURSE
+from gostlab.cli.common import JSON, Verb, add_actions, declare_flag, jobs_option, parse_folder
 
 
-def late(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+def lazy_command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
     """Return a function that imports and calls a function of this package."""
 
     def call(arguments: argparse.Namespace) -> int:
@@ -29,13 +29,13 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     def action(
         module: str, name: str, summary: str, example: str, function: str = ""
     ) -> argparse.ArgumentParser:
-        for_teachers = module in ("teacher_cli", "class_cli")
+        for_teachers = module in ("teacher_cli", "grade_class_cli")
         summary = f"for teachers: {summary}" if for_teachers else summary
         epilog = f"example: ./lab lab {name} {example}"
         parser: argparse.ArgumentParser = actions.add_parser(
             name, help=summary, description=summary, epilog=epilog
         )
-        parser.set_defaults(verb=late(module, function or name.replace("-", "_")))
+        parser.set_defaults(verb=lazy_command(module, function or name.replace("-", "_")))
         if name != "secret":
             parser.add_argument("lab", help="number or name of a lab, or its folder")
         return parser
@@ -50,7 +50,7 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     says = "seal your predictions, once: the seed of the runs follows from them"
     action(student, "predict", says, "3")
     says = "run the lab's experiment, and your own experiment if the lab has one"
-    jobs()(action(student, "run", says, "3"))
+    jobs_option()(action(student, "run", says, "3"))
     action(student, "report", "write tables, figures and a page about your runs", "3")
     says = "check your folder for missing parts and pack it"
     hand_in = action(student, "hand-in", says, "3")
@@ -62,8 +62,8 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     says = "C file, hand-in's folder, or folder or zip with all hand-ins"
     rank.add_argument("what", type=Path, help=says)
     rank.add_argument("--roster", type=Path, help="CSV file with the course's students")
-    rank.add_argument("--out", type=folder, help="output folder (default: ranked-LAB)")
-    jobs()(rank)
+    rank.add_argument("--out", type=parse_folder, help="output folder (default: ranked-LAB)")
+    jobs_option()(rank)
     add_course(rank)
 
     says = "print the tickets of a course with a secret, as CSV"
@@ -75,7 +75,7 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     secret.add_argument("file", type=Path, help="file to write; keep it secret")
     example = "3 --student alice --course C --secret F"
     says = "print the right answers of one student, in a course with a secret"
-    key = action("class_cli", "key", says, example)
+    key = action("grade_class_cli", "key", says, example, "print_answer_key")
     add_course(key, is_secret=True)
     key.add_argument("--student", required=True, help="student's identifier")
     says = "hand-in to read, for the answers that depend on its runs"
@@ -102,7 +102,7 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
     add("submission", type=Path, nargs="?", help=says)
     says = "grade a whole class: CSV file of its students, with or without a header"
     add("--roster", type=Path, help=says)
-    jobs("hand-ins of a class to grade in parallel")(grade)
+    jobs_option("hand-ins of a class to grade in parallel")(grade)
     says = "name of the assignment in gradebooks, for a class (default: the lab's title)"
     add("--assignment", help=says)
     says = "student whose hand-in it must be (default: the student whom it names)"
@@ -112,7 +112,7 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
     add_course(grade)
     says = "CSV file with each student's receipt of `predict`: other predictions earn nothing"
     add("--receipts", type=Path, help=says)
-    flag("--rerun", "repeat one of its runs in the sandbox and compare")(grade)
+    declare_flag("--rerun", "repeat one of its runs in the sandbox and compare")(grade)
     forms = ("text", "json", "junit", "gradescope", "classroom50")
     add("--format", choices=forms, default="text", help="output format (default: text)")
     says = "output file, or output folder for a class (default: standard output, or graded-LAB)"
@@ -128,14 +128,14 @@ def new_arguments(new: argparse.ArgumentParser) -> None:
     new.add_argument("--students", type=Path, help=says)
 
 
-new_verb = Verb(new_arguments, late("scaffold", "new_verb"), "./lab new course net-2027")
-labs_verb = Verb(JSON, late("student_cli", "labs_verb"))
+new_verb = Verb(new_arguments, lazy_command("scaffold", "new_verb"), "./lab new course net-2027")
+labs_verb = Verb(JSON, lazy_command("student_cli", "labs_verb"))
 lab_verb = Verb(
-    lab_arguments, late("student_cli", "ACTION"), parser={"description": "Work on a lab."}
+    lab_arguments, lazy_command("student_cli", "ACTION"), parser={"description": "Work on a lab."}
 )
 grade_verb = Verb(
     grade_arguments,
-    late("teacher_cli", "grade_verb"),
+    lazy_command("teacher_cli", "grade_verb"),
     "./lab grade labs/3 upload.zip --student alice --format gradescope",
     parser={
         "description": "Grade a hand-in: a folder, a zip or a tar; with --roster of a class,"

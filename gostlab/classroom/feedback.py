@@ -5,20 +5,20 @@ The feedback contains no formula of check.yaml.
 """
 
 from gostlab.classroom.expressions import format_rounded
-from gostlab.classroom.grading import Scored
+from gostlab.classroom.grading import ScoredPoint
 
 
-def sentences(point: Scored) -> list[str]:
+def point_sentences(point: ScoredPoint) -> list[str]:
     """Return the verdict with its reason, and the source of the expected value."""
     if not (point.asked or point.got):
         return [point.why]
     return [
-        f"{verdict(point)}{f', because {point.because}' if point.because else ''}",
+        f"{verdict_sentence(point)}{f', because {point.because}' if point.because else ''}",
         f"source: {point.source}",
     ]
 
 
-def verdict(point: Scored) -> str:
+def verdict_sentence(point: ScoredPoint) -> str:
     """Return a sentence such as "you said 1.0; 1.77 (± 3 %) was wanted"."""
     if point.asked == point.band:  # a band for a metric of the runs
         outside = "" if point.passed else ", which is outside"
@@ -33,7 +33,7 @@ def verdict(point: Scored) -> str:
 IMPLIED_REASONS = ("outside its band", "another was right", "no answer")
 
 
-def expected_text(point: Scored) -> str:
+def expected_text(point: ScoredPoint) -> str:
     """Return the expected number with its tolerance, or the expected word in quotes."""
     try:
         number = format_rounded(float(point.asked))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 from gostlab.classroom.answers import TIME
-from gostlab.classroom.feedback import sentences
+from gostlab.classroom.feedback import point_sentences
 from gostlab.classroom.grading import Grade
 from gostlab.text_safety import replace_controls
 
@@ -21,7 +21,7 @@ def to_text(grade: Grade) -> str:
     lines += [f"note: {note}" for note in grade.notes]
     for point in grade.scored:
         lines.append(f"{point.points:3} of {point.most:2}  {point.name}: {point.says}")
-        lines += [f"           {line}" for line in sentences(point)]
+        lines += [f"           {line}" for line in point_sentences(point)]
     for paper in grade.by_hand:
         points = " --" if paper.points is None else f"{paper.points:3}"
         lines.append(f"{points} of {paper.most:2}  {paper.name} (read by a person): {paper.says}")
@@ -55,7 +55,7 @@ def to_junit(grade: Grade) -> str:
         case = ElementTree.SubElement(suite, "testcase", attributes)
         if not point.passed:
             failure = ElementTree.SubElement(case, "failure", message=point.why, type="points")
-            failure.text = "\n".join([point.says, *sentences(point)])
+            failure.text = "\n".join([point.says, *point_sentences(point)])
     if grade.problems or grade.reran:
         ElementTree.SubElement(suite, "system-out").text = "\n".join(
             [*grade.problems, *grade.reran]
@@ -80,7 +80,7 @@ def to_gradescope(grade: Grade) -> dict[str, object]:
                 "score": point.points,
                 "max_score": point.most,
                 "status": "passed" if point.passed else "failed",
-                "output": "\n".join(sentences(point)),
+                "output": "\n".join(point_sentences(point)),
                 "output_format": "text",
                 "tags": [point.name],
                 "visibility": "visible",
@@ -116,7 +116,7 @@ def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> d
                 "passed": point.passed,
                 "score": point.points,
                 "max-score": point.most,
-                "message": "\n".join([point.says, *sentences(point)]),
+                "message": "\n".join([point.says, *point_sentences(point)]),
             }
             for point in grade.scored
         ],

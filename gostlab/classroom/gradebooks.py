@@ -17,15 +17,15 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 
 from gostlab.classroom.batch_grading import GradeRow
-from gostlab.classroom.feedback import sentences
+from gostlab.classroom.feedback import point_sentences
 from gostlab.classroom.grading import Grade
 from gostlab.classroom.lab import CourseLab
-from gostlab.classroom.roster import Pupil
+from gostlab.classroom.roster import Student
 
 Row = Sequence[object]
 
 
-def table(head: Row, rows: Sequence[Row]) -> str:
+def to_csv_text(head: Row, rows: Sequence[Row]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")  # line ends of RFC 4180
     writer.writerow(head)
@@ -44,7 +44,7 @@ def points(line: GradeRow) -> object:
     return line.grade.points if line.grade else ""
 
 
-def by_point(line: GradeRow, lab: CourseLab) -> list[object]:
+def points_by_point(line: GradeRow, lab: CourseLab) -> list[object]:
     """Return the points earned on each point, in the lab's order; "" where still to be marked."""
     earned: dict[str, object] = {}
     if line.grade:
@@ -61,7 +61,7 @@ def to_moodle(lines: Sequence[GradeRow], _lab: CourseLab, assignment: str) -> st
         if pupil := line.pupil:
             login = pupil.login or pupil.student
             rows.append([pupil.number, login, pupil.email, points(line), feedback_text(line.grade)])
-    return table(head, rows)
+    return to_csv_text(head, rows)
 
 
 def feedback_text(grade: Grade | None) -> str:
@@ -71,7 +71,7 @@ def feedback_text(grade: Grade | None) -> str:
     lines += [f"Nothing counts: {problem}" for problem in grade.problems]
     if not grade.problems:
         lines += [
-            f"{point.points} of {point.most}: {point.says}: {sentences(point)[0]}"
+            f"{point.points} of {point.most}: {point.says}: {point_sentences(point)[0]}"
             for point in grade.scored
         ]
         lines += [
@@ -83,13 +83,13 @@ def feedback_text(grade: Grade | None) -> str:
 
 def to_canvas(lines: Sequence[GradeRow], lab: CourseLab, assignment: str) -> str:
     head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
-    rows: list[Row] = [["    Points Possible", "", "", "", "", lab.whole]]
+    rows: list[Row] = [["    Points Possible", "", "", "", "", lab.points_with_texts]]
     for line in lines:
         if pupil := line.pupil:
             login = pupil.login or pupil.student or pupil.email
             who = [line.name, pupil.canvas_id, pupil.number, login, pupil.section]
             rows.append([*who, points(line)])
-    return table(head, rows)
+    return to_csv_text(head, rows)
 
 
 def to_gradescope(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str:
@@ -103,17 +103,17 @@ def to_gradescope(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -
     states = {"graded": "Graded", "missing": "Missing", "not graded": "Ungraded"}
     rows: list[Row] = []
     for line in lines:
-        pupil = line.pupil or Pupil(0)
+        pupil = line.pupil or Student(0)
         first, last = pupil.first, pupil.last
         if not first and not last:
             first, _, last = pupil.name.rpartition(" ")
         who = [first, last, pupil.number, pupil.email or line.student, pupil.section]
-        what = [points(line), lab.whole, states[line.state], *[""] * 4, line.hand_ins]
-        rows.append([*who, *what, *by_point(line, lab)])
-    return table(head, rows)
+        what = [points(line), lab.points_with_texts, states[line.state], *[""] * 4, line.hand_ins]
+        rows.append([*who, *what, *points_by_point(line, lab)])
+    return to_csv_text(head, rows)
 
 
-def to_plain(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str:
+def to_gostlab_csv(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str:
     """Return gostlab's own table, with one row per student."""
     head = ["student", "name", "on_the_roster", "state", "points", "most", "to_mark"]
     head += ["hand_ins", "counts", *(point.name for point in lab.points)]
@@ -123,13 +123,13 @@ def to_plain(lines: Sequence[GradeRow], lab: CourseLab, _assignment: str) -> str
         why = "; ".join(line.grade.problems) if line.grade else refused
         who = [line.student, line.name, "yes" if line.pupil else "no", line.state]
         to_mark = line.grade.to_mark if line.grade else ""
-        what = [points(line), lab.whole, to_mark, line.hand_ins, label]
-        rows.append([*who, *what, *by_point(line, lab), why])
-    return table([*head, "why_nothing_counts"], rows)
+        what = [points(line), lab.points_with_texts, to_mark, line.hand_ins, label]
+        rows.append([*who, *what, *points_by_point(line, lab), why])
+    return to_csv_text([*head, "why_nothing_counts"], rows)
 
 
 GRADEBOOKS: Mapping[str, Callable[[Sequence[GradeRow], CourseLab, str], str]] = {
-    "grades.csv": to_plain,
+    "grades.csv": to_gostlab_csv,
     "moodle.csv": to_moodle,
     "canvas.csv": to_canvas,
     "gradescope.csv": to_gradescope,

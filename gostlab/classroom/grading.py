@@ -13,8 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from gostlab.classroom.answers import SEALED, Answers, Sealed, as_number, read_answers, read_sealed
-from gostlab.classroom.assignment import STUDENT, Assignment, ticket_of
+from gostlab.classroom.answers import (
+    SEALED,
+    Answers,
+    SealedPredictions,
+    parse_number,
+    read_answers,
+    read_sealed,
+)
 from gostlab.classroom.expressions import (
     FormulaError,
     Value,
@@ -24,7 +30,8 @@ from gostlab.classroom.expressions import (
     format_value,
 )
 from gostlab.classroom.lab import ANSWERS, CourseLab, Point, RunMetric
-from gostlab.classroom.raw_metrics import Records, UnreadableRecord, find_problems, metric_value
+from gostlab.classroom.raw_metrics import RawRecords, UnreadableRecord, find_problems, metric_value
+from gostlab.classroom.student_assignment import STUDENT, Assignment, ticket_of
 from gostlab.results import BROKEN_RECORDS, read_object
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
@@ -39,7 +46,7 @@ TAKES: Mapping[str, Take] = {"one": min, "least": min, "most": max, "median": me
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredPoint:
     """The points earned on one point of a lab, with the reason."""
 
     name: str
@@ -59,7 +66,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class ByHand:
+class HandMarkedAnswer:
     """An answer that a person has to read."""
 
     name: str
@@ -79,8 +86,8 @@ class Grade:
     student: str
     course: str
     values: Mapping[str, Value]
-    scored: tuple[Scored, ...]
-    by_hand: tuple[ByHand, ...]
+    scored: tuple[ScoredPoint, ...]
+    by_hand: tuple[HandMarkedAnswer, ...]
     problems: tuple[str, ...]  # reasons for not counting the hand-in; empty if it counts
     notes: tuple[str, ...] = ()
     reran: tuple[str, ...] = ()  # results of a rerun
@@ -115,8 +122,8 @@ class Grade:
 class StudentRuns:
     """The raw records of the student's runs that count, and the problems of the others."""
 
-    records: list[Records] = field(default_factory=list)
-    own_runs: list[Records] = field(default_factory=list)
+    records: list[RawRecords] = field(default_factory=list)
+    own_runs: list[RawRecords] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -163,9 +170,9 @@ def grade_of(
     """Return the grade of these answers; `unsealed` says why the predictions earn nothing."""
     lab, no_points = assignment.lab, ("", "", "", "the hand-in does not count: see the problems")
     scored = [
-        make_scored(point, names, no_points, point.source)
+        to_scored_point(point, names, no_points, point.source)
         if problems or answers is None
-        else make_scored(point, names, ("", "", "", unsealed), SEALED)
+        else to_scored_point(point, names, ("", "", "", unsealed), SEALED)
         if unsealed and point.is_prediction
         else score(point, answers, names, lacking)
         for point in lab.points
@@ -178,20 +185,20 @@ def grade_of(
         assignment.course,
         assignment.values,
         tuple(scored),
-        by_hand(lab, answers, names, is_lost=bool(problems)),
+        hand_marked_answers(lab, answers, names, is_lost=bool(problems)),
         tuple(problems),
     )
 
 
-def by_hand(
+def hand_marked_answers(
     lab: CourseLab, answers: Answers | None, names: Mapping[str, Value], *, is_lost: bool
-) -> tuple[ByHand, ...]:
+) -> tuple[HandMarkedAnswer, ...]:
     """Return the answers that a person marks: 0 points if nothing is there, or nothing counts."""
     texts = {
         point.name: answers.text(*point.answer) for point in lab.points if point.answer and answers
     }
     return tuple(
-        ByHand(
+        HandMarkedAnswer(
             point.name,
             point.points,
             fill_or_keep(point.says, names),
@@ -254,7 +261,7 @@ def find_wrong_student(assignment: Assignment, answers: Answers, folder: Path) -
     return problems
 
 
-def find_runs(assignment: Assignment, sealed: Sealed, results: Path) -> StudentRuns:
+def find_runs(assignment: Assignment, sealed: SealedPredictions, results: Path) -> StudentRuns:
     """Return the records of a hand-in's expected runs, and the problems of the others."""
     student_runs = StudentRuns()
     seed = assignment.seed(sealed.predictions)
@@ -268,7 +275,7 @@ def find_runs(assignment: Assignment, sealed: Sealed, results: Path) -> StudentR
     there = [location for location in locations if location[0].is_dir()]
     if missing := len(locations) - len(there):
         others = sum(1 for _ in results.glob("*/*/run.json")) if results.is_dir() else 0
-        why = f" (./lab lab run {assignment.lab.word})"
+        why = f" (./lab lab run {assignment.lab.command_word})"
         if others > len(there):
             why = (
                 f", though {others} others are: they belong to other predictions, another student,"
@@ -278,7 +285,7 @@ def find_runs(assignment: Assignment, sealed: Sealed, results: Path) -> StudentR
             f"{RESULTS}: {missing} of {len(locations)} runs are not there{why}"
         )
     for folder, run, into in there:
-        records = Records(folder, run)
+        records = RawRecords(folder, run)
         wrong = list(find_problems(records, assignment.lab.verdicts, sealed.at))
         student_runs.problems += [f"{folder.name:.120}: {line}" for line in wrong[:3]]
         into.extend([] if wrong else [records])
@@ -382,7 +389,7 @@ Judged = tuple[str, str, str, str]  # expected, actual, band, reason for no poin
 
 def score(
     point: Point, answers: Answers, names: Mapping[str, Value], lacking: Mapping[str, str]
-) -> Scored:
+) -> ScoredPoint:
     file = f"{SEALED if point.is_prediction else ANSWERS}" if point.answer else "raw records"
     try:
         judged = (
@@ -399,10 +406,12 @@ def score(
             "",
             f"cannot be judged: {'; '.join(find_mismatch) or 'a value has no number'}",
         )
-    return make_scored(point, names, judged, f"{point.source}; {file}")
+    return to_scored_point(point, names, judged, f"{point.source}; {file}")
 
 
-def make_scored(point: Point, names: Mapping[str, Value], judged: Judged, source: str) -> Scored:
+def to_scored_point(
+    point: Point, names: Mapping[str, Value], judged: Judged, source: str
+) -> ScoredPoint:
     """Return a point with its score, which is all or nothing."""
     expected, got, band, why = judged
     says, earned = fill_or_keep(point.says, names), 0 if why else point.points
@@ -410,15 +419,17 @@ def make_scored(point: Point, names: Mapping[str, Value], judged: Judged, source
         because = fill_formulas(point.because, names, format_rounded)
     except FormulaError:  # The runs do not count.
         because = ""
-    return Scored(point.name, earned, point.points, says, expected, got, band, source, why, because)
+    return ScoredPoint(
+        point.name, earned, point.points, says, expected, got, band, source, why, because
+    )
 
 
 def score_run(point: Point, names: Mapping[str, Value]) -> Judged:
     """Score a metric of the runs against its band. Raises FormulaError."""
-    got, inside, band = number_of(point.got or "", names), True, []
+    got, inside, band = evaluate_number(point.got or "", names), True, []
     for bound_name, end, sign in (("at least", point.least, 1), ("at most", point.most, -1)):
         if end is not None:
-            bound = number_of(end, names)
+            bound = evaluate_number(end, names)
             inside &= sign * (got - bound) >= 0
             band.append(f"{bound_name} {format_value(bound)}")
     expected = " and ".join(band)
@@ -437,10 +448,10 @@ def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> Judged:
     if point.within is None:
         same = normalize_word(text) == normalize_word(str(expected))
         return format_value(expected), text[:80], band, "" if same else "another was right"
-    got = as_number(text)
+    got = parse_number(text)
     if got is None:
         return format_value(expected), text[:80], band, "not a number (like 41.2, without a unit)"
-    right = [float(expected), *also_right(point, names)]
+    right = [float(expected), *other_right_values(point, names)]
     nearest = min(max(got, min(right)), max(right))
     near = point.within.holds(got, nearest)
     if len(right) > 1:
@@ -449,14 +460,14 @@ def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> Judged:
     return format_value(expected), format_value(got), band, "" if near else "outside its band"
 
 
-def also_right(point: Point, names: Mapping[str, Value]) -> Iterator[float]:
+def other_right_values(point: Point, names: Mapping[str, Value]) -> Iterator[float]:
     """Yield the other right values of a point, without those of runs that do not count."""
     for formula in point.also:
         with suppress(FormulaError):
-            yield number_of(formula, names)
+            yield evaluate_number(formula, names)
 
 
-def number_of(formula: str, names: Mapping[str, Value]) -> float:
+def evaluate_number(formula: str, names: Mapping[str, Value]) -> float:
     """Return the number that a formula evaluates to. Raises FormulaError."""
     value = evaluate(formula, names)
     if isinstance(value, str):

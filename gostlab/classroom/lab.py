@@ -18,15 +18,15 @@ from gostlab.spec.yaml_source import (
     TEXTS_BY_NAME,
     BadInput,
     Node,
-    by_name,
+    by_name_reader,
     key,
     list_of,
     load_document,
     load_text,
     mapping_of,
-    meant,
     one_of,
-    record,
+    record_reader,
+    suggest_name,
     takes,
     text_of,
     whole_number,
@@ -107,7 +107,7 @@ def read_answer(node: Node) -> tuple[str, str]:
     return section, name
 
 
-DRAWN = by_name(NAME, list_of(read_value, least=1), "value", "{rtt_ms: [20, 40]}", least=0)
+DRAWN = by_name_reader(NAME, list_of(read_value, least=1), "value", "{rtt_ms: [20, 40]}", least=0)
 
 
 # -- the parts of check.yaml
@@ -196,7 +196,7 @@ class PageClaim:
 
 
 @dataclass(frozen=True)
-class Own:
+class OwnExperiment:
     """The experiment that a student writes, with the runs that it must have."""
 
     file: str = key(text_of, "the student's experiment")
@@ -205,7 +205,7 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Rank:
+class RankingRules:
     """A ranking of students' congestion controls, over paths that a course's secret draws."""
 
     file: str = key(text_of, "the student's C file")
@@ -236,17 +236,27 @@ class CourseLab:
     verdicts: tuple[str, ...] = key(
         list_of(one_of("ok", "degraded"), least=1), "of its runs", default=("ok",)
     )
-    own: Own | None = key(record(Own), "the student's own runs", default=None)
+    own: OwnExperiment | None = key(
+        record_reader(OwnExperiment), "the student's own runs", default=None
+    )
     measured: Mapping[str, RunMetric] = key(
-        by_name(NAME, record(RunMetric), "value", "{got: {figure: goodput_mbit}}", least=0),
+        by_name_reader(
+            NAME, record_reader(RunMetric), "value", "{got: {figure: goodput_mbit}}", least=0
+        ),
         "figures of the runs",
         default={},
     )
-    rank: Rank | None = key(record(Rank), "how congestion controls are ranked", default=None)
-    claims: tuple[PageClaim, ...] = key(
-        list_of(record(PageClaim)), "what the page claims of the runs; earns nothing", default=()
+    rank: RankingRules | None = key(
+        record_reader(RankingRules), "how congestion controls are ranked", default=None
     )
-    points: tuple[Point, ...] = key(list_of(record(Point, check_point), least=1), "what earns them")
+    claims: tuple[PageClaim, ...] = key(
+        list_of(record_reader(PageClaim)),
+        "what the page claims of the runs; earns nothing",
+        default=(),
+    )
+    points: tuple[Point, ...] = key(
+        list_of(record_reader(Point, check_point), least=1), "what earns them"
+    )
     folder: Path = Path()
 
     @property
@@ -259,7 +269,7 @@ class CourseLab:
         return self.folder.resolve().parent != LABS.resolve()
 
     @property
-    def word(self) -> str:
+    def command_word(self) -> str:
         """Return the lab's name on the command line."""
         return str(self.folder) if self.is_own else str(self.number)
 
@@ -273,7 +283,7 @@ class CourseLab:
         return sum(point.points for point in self.points if not point.by_hand)
 
     @property
-    def whole(self) -> int:
+    def points_with_texts(self) -> int:
         """Return the number of points with those of the answers that a person reads."""
         return sum(point.points for point in self.points)
 
@@ -298,16 +308,19 @@ def check_names(node: Node, lab: CourseLab) -> None:
             if unknown:
                 name = sorted(unknown)[0]
                 raise point_node.bad(
-                    f"{point.name}: {name}: neither drawn nor measured ({meant(name, known)})"
+                    f"{point.name}: {name}: neither drawn nor measured"
+                    f" ({suggest_name(name, known)})"
                 )
     for claim in lab.claims:
         unknown = {name for text in claim.formulas for name in names_in(text)} - known
         if unknown:
             name = sorted(unknown)[0]
-            raise node.bad(f"claims: {name}: neither drawn nor measured ({meant(name, known)})")
+            raise node.bad(
+                f"claims: {name}: neither drawn nor measured ({suggest_name(name, known)})"
+            )
 
 
-READ_LAB = record(CourseLab, check_names)
+READ_LAB = record_reader(CourseLab, check_names)
 
 
 def check_filled(folder: Path) -> None:
@@ -321,7 +334,7 @@ def check_filled(folder: Path) -> None:
 
 
 @contextmanager
-def formulas_of(lab: CourseLab) -> Iterator[None]:
+def formula_errors(lab: CourseLab) -> Iterator[None]:
     """Convert a formula without a value into an error of the lab, BadInput."""
     try:
         yield
@@ -352,4 +365,4 @@ def find_lab(word: str) -> Path:
         number, _, rest = name.partition("-")
         if wanted in (name, number, rest):
             return folder
-    raise BadInput(f"lab {word!r:.80}: there is no such lab ({meant(wanted, known)})")
+    raise BadInput(f"lab {word!r:.80}: there is no such lab ({suggest_name(wanted, known)})")

@@ -17,10 +17,10 @@ from statistics import fmean
 
 from gostlab import api
 from gostlab.classroom import gradebooks
-from gostlab.classroom.assignment import PUBLIC_KEY, draw_number
 from gostlab.classroom.expressions import Value, fill_formulas, format_value, payload_mbit
-from gostlab.classroom.lab import CourseLab, Rank, formulas_of
-from gostlab.classroom.raw_metrics import Records, UnreadableRecord, steady_rates
+from gostlab.classroom.lab import CourseLab, RankingRules, formula_errors
+from gostlab.classroom.raw_metrics import RawRecords, UnreadableRecord, steady_rates
+from gostlab.classroom.student_assignment import PUBLIC_KEY, draw_number
 from gostlab.results import BROKEN_RECORDS
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.progress import progress_on_stderr
@@ -44,7 +44,7 @@ class HiddenPath:
 
 
 @dataclass
-class Entry:
+class RankedEntry:
     """A congestion control to rank, with its scores."""
 
     student: str
@@ -71,7 +71,9 @@ class Entry:
         return round(fmean(self.scores), 1)
 
 
-def draw_paths(lab: CourseLab, rank: Rank, course: str, secret: bytes | None) -> list[HiddenPath]:
+def draw_paths(
+    lab: CourseLab, rank: RankingRules, course: str, secret: bytes | None
+) -> list[HiddenPath]:
     """Return the different paths of a course. Raises BadInput if the lists have too few."""
     key = PUBLIC_KEY if secret is None else secret
     paths: list[HiddenPath] = []
@@ -84,7 +86,7 @@ def draw_paths(lab: CourseLab, rank: Rank, course: str, secret: bytes | None) ->
         }
         if any(values == path.values for path in paths):
             continue
-        with formulas_of(lab):
+        with formula_errors(lab):
             sets = {name: fill_formulas(text, values) for name, text in rank.sets.items()}
         seed = 1 + draw_number(drawn, "seed") % MAX_SEED
         paths.append(HiddenPath(len(paths) + 1, values, sets, seed))
@@ -114,7 +116,7 @@ def score(rates: Mapping[str, float], rate_mbit: float) -> float:
 
 @contextmanager
 def compiled_levels(
-    entries: Sequence[Entry], scratch: Path, say: Callable[[str], None]
+    entries: Sequence[RankedEntry], scratch: Path, say: Callable[[str], None]
 ) -> Iterator[dict[str, str]]:
     """Register every different file as a level of `cc` until the end of the block.
 
@@ -129,7 +131,7 @@ def compiled_levels(
             file.write_bytes(entry.source)
             say(f"compiling the file of {entry.student}")
             try:
-                held.enter_context(api.borrowed_cc(file, entry.level))
+                held.enter_context(api.temporary_cc(file, entry.level))
                 errors[entry.level] = ""
             except BadInput as error:
                 errors[entry.level] = first_line(str(error).replace(str(file), "its file"))
@@ -144,13 +146,13 @@ def first_line(text: str) -> str:
 
 def rank_all(
     lab: CourseLab,
-    rank: Rank,
-    entries: Sequence[Entry],
+    rank: RankingRules,
+    entries: Sequence[RankedEntry],
     paths: Sequence[HiddenPath],
     out: Path,
     jobs: int | None,
     say: Callable[[str], None],
-) -> list[Entry]:
+) -> list[RankedEntry]:
     """Return all entries, the best first, those without a rank last.
 
     Existing runs are not repeated. Raises BadInput, MissingPart, MachineError, ResultsError,
@@ -161,7 +163,7 @@ def rank_all(
     with compiled_levels(entries, scratch, say) as compiled:
         good = [level for level, why in compiled.items() if not why]
         ended = [run_on_path(path, lab, rank, [*rank.beside, *good], out, jobs) for path in paths]
-    references = [Entry(name, is_reference=True) for name in rank.beside]
+    references = [RankedEntry(name, is_reference=True) for name in rank.beside]
     for entry in [*references, *entries]:
         entry.why_not = entry.why_not or compiled.get(entry.level, "")
         if not entry.why_not:
@@ -170,7 +172,12 @@ def rank_all(
 
 
 def run_on_path(
-    path: HiddenPath, lab: CourseLab, rank: Rank, ccs: Sequence[str], out: Path, jobs: int | None
+    path: HiddenPath,
+    lab: CourseLab,
+    rank: RankingRules,
+    ccs: Sequence[str],
+    out: Path,
+    jobs: int | None,
 ) -> dict[str, RunResult]:
     """Run every control on one path and return the finished runs by control."""
     sets = {**path.sets, f"{rank.flow}.cc": ",".join(ccs)}
@@ -183,20 +190,20 @@ def run_on_path(
     return {str(end.run.factors[f"{rank.flow}.cc"]): end for end in outcome.runs}
 
 
-def score_entry(entry: Entry, ends: Sequence[RunResult], paths: Sequence[HiddenPath]) -> None:
+def score_entry(entry: RankedEntry, ends: Sequence[RunResult], paths: Sequence[HiddenPath]) -> None:
     """Set an entry's scores, or the reason for having none."""
     for end, path in zip(ends, paths, strict=True):
         try:
             if not end.counts:
                 raise UnreadableRecord(end.error or f"its run is {end.verdict}")
-            rates = steady_rates(Records(end.folder, end.run))
+            rates = steady_rates(RawRecords(end.folder, end.run))
             entry.scores.append(score(rates, (end.run.path.forward.rate_bps or 0) / 1e6))
         except BROKEN_RECORDS as error:
             entry.why_not = f"path {path.number}: {first_line(str(error))}"
             return
 
 
-def sort_by_rank(entries: Sequence[Entry]) -> list[Entry]:
+def sort_by_rank(entries: Sequence[RankedEntry]) -> list[RankedEntry]:
     """Sort entries by rank; equal scores share a rank, and the next rank is skipped."""
     running = [entry for entry in entries if not entry.why_not]
     rated = sorted(running, key=lambda entry: (-entry.mean, entry.student))
@@ -209,7 +216,7 @@ def sort_by_rank(entries: Sequence[Entry]) -> list[Entry]:
     return rated + [entry for entry in entries if entry.why_not]
 
 
-def to_csv(entries: Sequence[Entry], paths: Sequence[HiddenPath]) -> str:
+def to_csv(entries: Sequence[RankedEntry], paths: Sequence[HiddenPath]) -> str:
     head = ["rank", "student", "score", *(f"path_{path.number}" for path in paths), "why_no_rank"]
     rows = []
     for entry in entries:
@@ -217,10 +224,10 @@ def to_csv(entries: Sequence[Entry], paths: Sequence[HiddenPath]) -> str:
             scores = [f"{value:.1f}" for value in entry.scores] if not entry.why_not else []
             what = [f"{entry.mean:.1f}" if scores else "", *(scores or [""] * len(paths))]
             rows.append([entry.rank or "", entry.student, *what, entry.why_not])
-    return gradebooks.table(head, rows)
+    return gradebooks.to_csv_text(head, rows)
 
 
-def tie_lines(entries: Sequence[Entry]) -> list[str]:
+def tie_lines(entries: Sequence[RankedEntry]) -> list[str]:
     """Return a sentence for each shared rank, with whether the files are the same."""
     lines = []
     for rank in sorted({entry.rank for entry in entries if entry.rank and entry.ties}):

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gostlab.classroom import leaderboard, lms_downloads
-from gostlab.classroom.assignment import read_secret
 from gostlab.classroom.batch_grading import (
     find_owner_doubt,
     find_pupil,
     read_claimed_student,
     strip_temporary_path,
 )
-from gostlab.classroom.lab import ANSWERS, CourseLab, Rank, load_lab
-from gostlab.classroom.leaderboard import Entry, HiddenPath
+from gostlab.classroom.lab import ANSWERS, CourseLab, RankingRules, load_lab
+from gostlab.classroom.leaderboard import HiddenPath, RankedEntry
 from gostlab.classroom.roster import Roster, read_roster
 from gostlab.classroom.safe_extract import only_bad_input
+from gostlab.classroom.student_assignment import read_secret
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK, say
 from gostlab.registry.folders import ROOT
 from gostlab.scheduler.summary import plain_table
@@ -47,16 +47,16 @@ def rank_students(arguments: argparse.Namespace) -> int:
     return EXIT_OK if any(entry.rank for entry in ranking) else EXIT_FAILED
 
 
-def read_entries(what: Path, rank: Rank, roster: Roster) -> list[Entry]:
+def read_entries(what: Path, rank: RankingRules, roster: Roster) -> list[RankedEntry]:
     """Return the entries in a C file, a hand-in's folder, or a download. Raises BadInput."""
     if what.is_symlink() or not what.exists():
         raise BadInput(f"{what}: no such C file, folder or zip")
     if what.is_file() and what.suffix == ".c":
-        return [Entry(what.name, leaderboard.read_source(what))]
+        return [RankedEntry(what.name, leaderboard.read_source(what))]
     if what.is_dir() and ((what / rank.file).is_file() or (what / ANSWERS).is_file()):
         return [read_entry(what, read_claimed_student(what) or what.name, rank)]
     download = lms_downloads.read_download(what)
-    by_student: dict[str, tuple[tuple[bool, tuple[str, int, str]], Entry]] = {}
+    by_student: dict[str, tuple[tuple[bool, tuple[str, int, str]], RankedEntry]] = {}
     for handed in download.hand_ins:
         pupil = find_pupil(handed, roster)
         try:
@@ -68,34 +68,40 @@ def read_entries(what: Path, rank: Rank, roster: Roster) -> list[Entry]:
                 # The ticket is not checked against the secret: only the name confirms the owner.
                 if roster.pupils and (why := find_owner_doubt(handed, pupil, claims)):
                     raise BadInput(why)
-                pupil = pupil or roster.known_as(claims)
-                student = pupil.primary if pupil else handed.who.label or claims or handed.label
+                pupil = pupil or roster.find_by_identifier(claims)
+                student = (
+                    pupil.primary_identifier
+                    if pupil
+                    else handed.who.label or claims or handed.label
+                )
                 entry = read_entry(folder, student, rank)
         except BadInput as error:
             reason = strip_temporary_path(str(error).replace(f"{download.path}/", ""))
-            entry = Entry(pupil.primary if pupil else handed.label, b"", reason)
+            entry = RankedEntry(pupil.primary_identifier if pupil else handed.label, b"", reason)
         # The last hand-in counts, and one that can be ranked takes precedence.
         order = not entry.why_not, handed.order
         if entry.student not in by_student or order > by_student[entry.student][0]:
             by_student[entry.student] = order, entry
     return [entry for _, entry in by_student.values()] + [
-        Entry(pupil.primary, b"", "handed in nothing")
+        RankedEntry(pupil.primary_identifier, b"", "handed in nothing")
         for pupil in roster.pupils
-        if pupil.primary not in by_student
+        if pupil.primary_identifier not in by_student
     ]
 
 
-def read_entry(folder: Path, student: str, rank: Rank) -> Entry:
+def read_entry(folder: Path, student: str, rank: RankingRules) -> RankedEntry:
     """Return a student's entry, or one with the reason for having no rank."""
     try:
         source = leaderboard.read_source(folder / rank.file)
     except BadInput as error:
-        return Entry(student, b"", str(error))
+        return RankedEntry(student, b"", str(error))
     untouched = source == (ROOT / rank.start).read_bytes()
-    return Entry(student, source, f"{rank.file}: as it was handed out" if untouched else "")
+    return RankedEntry(student, source, f"{rank.file}: as it was handed out" if untouched else "")
 
 
-def print_ranking(ranking: Sequence[Entry], paths: Sequence[HiddenPath], lab: CourseLab) -> None:
+def print_ranking(
+    ranking: Sequence[RankedEntry], paths: Sequence[HiddenPath], lab: CourseLab
+) -> None:
     from rich.text import Text
 
     from gostlab.console import Console

@@ -4,17 +4,17 @@
 from collections.abc import Mapping
 
 from gostlab.classroom.answers import read_answers
-from gostlab.classroom.assignment import Assignment, assigned
 from gostlab.classroom.expressions import FormulaError, Value, evaluate, fill_formulas
 from gostlab.classroom.grading import select_runs
 from gostlab.classroom.lab import ANSWERS, CHECKS, EXPERIMENT, GUIDE, PLAN, SECTIONS, CourseLab
 from gostlab.classroom.raw_metrics import FIGURES, UnreadableRecord
-from gostlab.spec.yaml_source import BadInput, Node, load_document, mapping_of, meant
+from gostlab.classroom.student_assignment import Assignment, assignment_in_course
+from gostlab.spec.yaml_source import BadInput, Node, load_document, mapping_of, suggest_name
 
 NEEDED = (GUIDE, EXPERIMENT, ANSWERS, CHECKS, PLAN)
 
 
-def check_whole(lab: CourseLab) -> None:
+def check_lab(lab: CourseLab) -> None:
     """Reject, by file and line, a lab in which a student could not get all points.
 
     Causes are a missing part, a key that the sheet or the page lacks, and an unknown metric or run.
@@ -26,8 +26,8 @@ def check_whole(lab: CourseLab) -> None:
     root = mapping_of(load_document(lab.folder / CHECKS))
     check_sheet(lab)
     check_page(lab)
-    assignment = assigned(lab, "somebody", "")
-    check_measured(lab, assignment, root)
+    assignment = assignment_in_course(lab, "somebody", "")
+    check_metrics(lab, assignment, root)
     check_formulas(lab, assignment, root)
 
 
@@ -55,14 +55,15 @@ def check_page(lab: CourseLab) -> None:
             raise BadInput(f"{lab.folder / GUIDE}: `{name}` is not on the page: say what it is")
 
 
-def check_measured(lab: CourseLab, assignment: Assignment, root: Mapping[str, Node]) -> None:
+def check_metrics(lab: CourseLab, assignment: Assignment, root: Mapping[str, Node]) -> None:
     """Reject metrics that do not exist and metrics of runs that do not exist."""
     nodes = mapping_of(root["measured"]) if lab.measured else {}
     for name, wanted in lab.measured.items():
         node = nodes[name]
         if wanted.figure not in FIGURES:
             raise node.bad(
-                f"figure {wanted.figure!r:.60}: none of a run ({meant(wanted.figure, FIGURES)})"
+                f"figure {wanted.figure!r:.60}: none of a run"
+                f" ({suggest_name(wanted.figure, FIGURES)})"
             )
         runs = assignment.own_runs(1) if wanted.own else assignment.runs(1)
         try:

@@ -31,7 +31,12 @@ from gostlab import safe_read
 from gostlab.classroom import safe_extract
 from gostlab.classroom.answers import SEALED
 from gostlab.classroom.lab import ANSWERS
-from gostlab.classroom.safe_extract import MAX_ARCHIVE_BYTES, NO_FILE, NOT_HANDED_IN, parts_of
+from gostlab.classroom.safe_extract import (
+    MAX_ARCHIVE_BYTES,
+    NO_FILE,
+    NOT_HANDED_IN,
+    split_member_path,
+)
 from gostlab.spec.yaml_source import BadInput
 
 MOODLE = re.compile(
@@ -48,7 +53,7 @@ MAX_SCAN_DEPTH = 4  # depth of folders that are scanned to recognise a layout
 
 
 @dataclass(frozen=True)
-class Who:
+class Submitter:
     """The submitter according to the platform; "" for unknown fields."""
 
     name: str = ""
@@ -62,9 +67,9 @@ class Who:
 
 
 @dataclass(frozen=True)
-class HandedIn:
+class HandIn:
     label: str  # name in the download
-    who: Who
+    who: Submitter
     # The last hand-in of a student counts, by the submission time if the platform reports it.
     order: tuple[str, int, str]
     path: str  # path of the folder or file in the download
@@ -74,7 +79,7 @@ class HandedIn:
 @dataclass(frozen=True)
 class Download:
     path: Path
-    hand_ins: tuple[HandedIn, ...]
+    hand_ins: tuple[HandIn, ...]
     passed_over: tuple[str, ...]  # files that are not hand-ins
 
 
@@ -172,7 +177,7 @@ def files_of_zip(path: Path) -> Iterator[ArchiveMember]:
         is_regular = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)
         refused = "" if is_regular else f"{name!r:.200}: {NO_FILE}"
         try:
-            parts_of(name)
+            split_member_path(name)
         except BadInput as error:
             refused = str(error)
             # Windows treats a backslash as a separator.
@@ -204,9 +209,9 @@ def is_wrapper(top: TopEntry) -> bool:
 # -- identify the submitters
 
 
-def classify(path: Path, prefix: str, tops: Sequence[TopEntry]) -> tuple[list[HandedIn], list[str]]:
+def classify(path: Path, prefix: str, tops: Sequence[TopEntry]) -> tuple[list[HandIn], list[str]]:
     """Return the hand-ins, and the files that are not hand-ins. Raises BadInput."""
-    hand_ins: list[HandedIn] = []
+    hand_ins: list[HandIn] = []
     passed_over: list[str] = []
     is_gradescopes = any(top.name == METADATA for top in tops)
     people = read_metadata(path, prefix + METADATA) if is_gradescopes else None
@@ -218,20 +223,20 @@ def classify(path: Path, prefix: str, tops: Sequence[TopEntry]) -> tuple[list[Ha
             elif top.name != METADATA:
                 passed_over.append(top.name)
         elif moodle:
-            hand_ins += handed_in_by(prefix, top, Who(moodle["name"], moodle["number"]))
+            hand_ins += handed_in_by(prefix, top, Submitter(moodle["name"], moodle["number"]))
         elif canvas and top.is_file:
-            who = Who(canvas["name"], canvas["number"])
+            who = Submitter(canvas["name"], canvas["number"])
             hand_ins += handed_in_by(prefix, top, who, number=int(canvas["file_number"]))
         elif top.is_file and not ARCHIVE.fullmatch(top.name) and not top.refused:
             passed_over.append(top.name)
         else:
-            hand_ins += handed_in_by(prefix, top, Who())
+            hand_ins += handed_in_by(prefix, top, Submitter())
     return hand_ins, passed_over
 
 
 def handed_in_by(
-    prefix: str, top: TopEntry, who: Who, *, number: int = 0, time: str = ""
-) -> list[HandedIn]:
+    prefix: str, top: TopEntry, who: Submitter, *, number: int = 0, time: str = ""
+) -> list[HandIn]:
     """Return a student's hand-ins: one per archive, or one of all files together."""
     archives = sorted(name for name in top.names if ARCHIVE.fullmatch(name) and "/" not in name)
     time = time or max(file.time for file in top.files)
@@ -240,23 +245,21 @@ def handed_in_by(
         path = f"{top.name}/{only}" if only else top.name
         # The platform's file number is more reliable than the time of the zip entry.
         order = ("", number, top.name) if number else (time, 0, path)
-        hand_ins.append(HandedIn(path, who, order, prefix + path, top.refused))
+        hand_ins.append(HandIn(path, who, order, prefix + path, top.refused))
     return hand_ins
 
 
-def gradescope_hand_ins(
-    prefix: str, top: TopEntry, metadata: Mapping[str, object]
-) -> list[HandedIn]:
+def gradescope_hand_ins(prefix: str, top: TopEntry, metadata: Mapping[str, object]) -> list[HandIn]:
     people = metadata.get(":submitters")
     people = (
         [person for person in people if isinstance(person, dict)]
         if isinstance(people, list)
         else []
     )
-    who = Who()
+    who = Submitter()
     if len(people) == 1:
         fields = {name: str(people[0].get(f":{name}") or "") for name in ("name", "email", "sid")}
-        who = Who(**fields)
+        who = Submitter(**fields)
     hand_ins = handed_in_by(prefix, top, who, time=str(metadata.get(":created_at", "")))
     if len(people) > 1:
         refused = f"{top.name}: {len(people)} submitters: a lab is one student's"
@@ -286,7 +289,7 @@ def read_metadata(path: Path, name: str) -> dict[str, dict[str, object]]:
 
 
 @contextmanager
-def open_hand_in(download: Path, handed: HandedIn) -> Iterator[Path]:
+def open_hand_in(download: Path, handed: HandIn) -> Iterator[Path]:
     """Unpack one hand-in and yield its folder, which is safe to read. Raises BadInput."""
     if handed.refused:
         raise BadInput(handed.refused)

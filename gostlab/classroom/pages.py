@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from gostlab.classroom.batch_grading import MIN_DIGITS, MIN_NUMBERS, STATES, GradeRow
 from gostlab.classroom.expressions import format_value
-from gostlab.classroom.feedback import sentences
+from gostlab.classroom.feedback import point_sentences
 from gostlab.classroom.grading import Grade
 from gostlab.classroom.lab import CourseLab
 from gostlab.text_safety import escape_controls
@@ -17,7 +17,7 @@ FEEDBACK, INDEX, MARKING = "feedback", "index.html", "marking.html"
 HERE = Path(__file__).parent
 
 
-def page(template: str, **names: object) -> str:
+def render_template(template: str, **names: object) -> str:
     """Render a template; untrusted text is escaped and cannot change the text direction."""
     import jinja2
     from markupsafe import Markup
@@ -41,14 +41,14 @@ def file_name(student: str) -> str:
 
 def feedback_page(grade: Grade, name: str, hidden: Sequence[str]) -> str:
     """Render a student's feedback page without the values of the drawn names in `hidden`."""
-    return page(
+    return render_template(
         "feedback.html.j2",
         grade=grade,
         name=name,
         values={
             key: format_value(value) for key, value in grade.values.items() if key not in hidden
         },
-        points=[(point, sentences(point)) for point in grade.scored],
+        points=[(point, point_sentences(point)) for point in grade.scored],
     )
 
 
@@ -60,7 +60,7 @@ def class_page(
     alike: Sequence[str],
     passed_over: Sequence[str],
 ) -> str:
-    return page(
+    return render_template(
         "class.html.j2",
         lab=lab,
         course=course,
@@ -68,10 +68,10 @@ def class_page(
         lines=lines,
         alike=alike,
         passed_over=passed_over,
-        summary=summary(lines),
+        summary=class_summary(lines),
         twice=[line for line in lines if line.others],
         place=lambda student: f"{FEEDBACK}/{quote(file_name(student))}",
-        remark=remark,
+        remark=describe_hand_in,
         digits=MIN_DIGITS,
         least=MIN_NUMBERS,
     )
@@ -92,10 +92,12 @@ def marking_page(lab: CourseLab, course: str, marks: str, lines: Sequence[GradeR
         for point in lab.points
         if point.by_hand
     ]
-    return page("marking.html.j2", lab=lab, course=course, marks=marks, questions=questions)
+    return render_template(
+        "marking.html.j2", lab=lab, course=course, marks=marks, questions=questions
+    )
 
 
-def remark(line: GradeRow) -> str:
+def describe_hand_in(line: GradeRow) -> str:
     """Return a short description of a student's hand-in."""
     record = line.counts
     if record is None:
@@ -110,7 +112,7 @@ def remark(line: GradeRow) -> str:
     return "; ".join(remarks) or "graded"
 
 
-def summary(lines: Sequence[GradeRow]) -> str:
+def class_summary(lines: Sequence[GradeRow]) -> str:
     """Return a summary such as "23 graded, 2 missing"."""
     counts = {
         **{state: sum(line.state == state for line in lines) for state in STATES},

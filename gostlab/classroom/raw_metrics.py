@@ -18,12 +18,12 @@ from statistics import median
 from typing import Any
 
 from gostlab.classroom.answers import TIME
-from gostlab.registry.plugins import module_of
+from gostlab.registry.plugins import plugin_module
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.results import (
     BROKEN_RECORDS,
     EPOCH,
-    damage,
+    damage_of_folder,
     is_number,
     metrics,
     read_object,
@@ -57,7 +57,7 @@ class UnreadableRecord(ValueError):
     """A record that is missing or contradictory; the message explains why."""
 
 
-class Records:
+class RawRecords:
     """The raw records of one run, each read once. Its methods raise BROKEN_RECORDS."""
 
     def __init__(self, folder: Path, run: RunSpec) -> None:
@@ -96,7 +96,7 @@ class Records:
 
     def round_trips_ms(self, flow: FlowSpec) -> list[float]:
         """Return the answered round trips of a ping flow, from its client's report, ms."""
-        rows = module_of(flow.traffic).rows(json.dumps(self.object(self.report_name(flow))))
+        rows = plugin_module(flow.traffic).rows(json.dumps(self.object(self.report_name(flow))))
         return [row["rtt_ms"] for _, row in rows if row["rtt_ms"] is not None]
 
     @cached_property
@@ -159,7 +159,7 @@ class Records:
 # -- check whether a run counts
 
 
-def find_problems(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
+def find_problems(records: RawRecords, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
     """Yield a sentence for each reason for which a run does not count.
 
     `verdicts` has the verdicts that count, `sealed` is the time at which the predictions were
@@ -176,7 +176,7 @@ def error_text(error: Exception) -> str:
     return text[:200]
 
 
-def contradictions(records: Records, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
+def contradictions(records: RawRecords, verdicts: Sequence[str], sealed: datetime) -> Iterator[str]:
     """Yield the contradictions in the records of a run. Raises BROKEN_RECORDS."""
     run, status = records.run, records.object("status.json")
     if records.object("run.json") != run.to_json():
@@ -198,7 +198,7 @@ def contradictions(records: Records, verdicts: Sequence[str], sealed: datetime) 
     yield from wrong_samples(records)
 
 
-def wrong_lengths(records: Records, status: Mapping[str, dict[str, int]]) -> Iterator[str]:
+def wrong_lengths(records: RawRecords, status: Mapping[str, dict[str, int]]) -> Iterator[str]:
     """Yield files that are missing, or whose length has changed since the run finished."""
     lengths = status["files"]
     reports = [
@@ -209,12 +209,12 @@ def wrong_lengths(records: Records, status: Mapping[str, dict[str, int]]) -> Ite
     for name in (*NEEDED, *SERIES, *reports):
         if name != "status.json" and name not in lengths:
             yield f"status.json: no length of {name}"
-    wrong = damage(records.folder, status)
+    wrong = damage_of_folder(records.folder, status)
     if wrong:
         yield wrong
 
 
-def wrong_verdict(records: Records, verdicts: Sequence[str]) -> Iterator[str]:
+def wrong_verdict(records: RawRecords, verdicts: Sequence[str]) -> Iterator[str]:
     """Yield reasons if a verdict does not count, or contradicts its checks or the samples."""
     fidelity = records.object("fidelity.json")
     verdict, checks = fidelity["verdict"], fidelity["checks"]
@@ -235,7 +235,7 @@ def wrong_verdict(records: Records, verdicts: Sequence[str]) -> Iterator[str]:
         yield f"fidelity.json: {reported} of the CPU idle, and hosts.jsonl says {idle:.3f}"
 
 
-def wrong_counts(records: Records, flow: FlowSpec, row: FlowRow) -> Iterator[str]:
+def wrong_counts(records: RawRecords, flow: FlowSpec, row: FlowRow) -> Iterator[str]:
     """Yield contradictions between flows.json, both iperf3 reports and legs.json about a flow."""
     got, seconds = records.received(flow)
     server = records.object(records.report_name(flow, "-server"))
@@ -266,7 +266,7 @@ def wrong_counts(records: Records, flow: FlowSpec, row: FlowRow) -> Iterator[str
     yield from wrong_leg(records, flow, got, retransmits)
 
 
-def wrong_pings(records: Records, flow: FlowSpec, row: FlowRow) -> Iterator[str]:
+def wrong_pings(records: RawRecords, flow: FlowSpec, row: FlowRow) -> Iterator[str]:
     """Yield contradictions between a ping flow's report, flows.json and pings.jsonl."""
     rtts_ms = records.round_trips_ms(flow)
     reported = metrics.flow_measures(row)
@@ -291,7 +291,7 @@ def nearest_rank(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def wrong_leg(records: Records, flow: FlowSpec, got: float, retransmits: Any) -> Iterator[str]:
+def wrong_leg(records: RawRecords, flow: FlowSpec, got: float, retransmits: Any) -> Iterator[str]:
     """Yield contradictions between iperf3's received bytes and a flow's leg across the WAN."""
     legs = [leg for leg in records.legs if (leg["leg"], leg["flow"]) == ("wan", flow.name)]
     carried = math.fsum(leg["bytes_acked"] for leg in legs)
@@ -321,7 +321,7 @@ def wrong_leg(records: Records, flow: FlowSpec, got: float, retransmits: Any) ->
         yield "sockets.jsonl: more segments were retransmitted than legs.json says"
 
 
-def wrong_samples(records: Records) -> Iterator[str]:
+def wrong_samples(records: RawRecords) -> Iterator[str]:
     """Yield gaps in the series, and a bottleneck that sent less than was received."""
     run = records.run
     instants = {row["t_s"] for row in records.sockets}
@@ -347,7 +347,7 @@ def nearly_equal(one: Any, other: float) -> bool:
 # -- metrics
 
 
-def flow_of(records: Records, name: str | None) -> FlowSpec:
+def flow_of(records: RawRecords, name: str | None) -> FlowSpec:
     """Return a flow by its name, or the first flow."""
     flows = [flow for flow in records.run.flows if name in (None, flow.name)]
     if not flows:
@@ -355,23 +355,23 @@ def flow_of(records: Records, name: str | None) -> FlowSpec:
     return flows[0]
 
 
-def goodput_mbit(records: Records, flow: str | None) -> float:
+def goodput_mbit(records: RawRecords, flow: str | None) -> float:
     flows = [flow_of(records, flow)] if flow else records.tcp_flows
     return math.fsum(8 * got / seconds for got, seconds in map(records.received, flows)) / 1e6
 
 
-def retransmitted_segments(records: Records, flow: str | None, *, leg: str = "wan") -> float:
+def retransmitted_segments(records: RawRecords, flow: str | None, *, leg: str = "wan") -> float:
     rows = [row for row in records.legs if row["leg"] == leg and flow in (None, row["flow"])]
     return float(sum(row["segments_retransmitted"] for row in rows))
 
 
-def retr(records: Records, flow: str | None) -> float:
+def retr(records: RawRecords, flow: str | None) -> float:
     """Return iperf3's Retr, the retransmissions of iperf3's own sockets."""
     report = records.object(records.report_name(flow_of(records, flow)))
     return float(report["end"]["sum_sent"]["retransmits"])
 
 
-def delay(records: Records, _flow: str | None, *, of: str, part: str) -> float:
+def delay(records: RawRecords, _flow: str | None, *, of: str, part: str) -> float:
     """Return the median or 95th percentile over time of the RTT or the queueing delay, ms."""
     take = metrics.srtt_ms if of == "sockets" else metrics.queue_delay_ms
     distribution = take(records.run, records.flow_rows, getattr(records, of))
@@ -380,7 +380,7 @@ def delay(records: Records, _flow: str | None, *, of: str, part: str) -> float:
     return float(getattr(distribution, part))
 
 
-def ping_ms(records: Records, flow: str | None, *, part: str) -> float:
+def ping_ms(records: RawRecords, flow: str | None, *, part: str) -> float:
     """Return the median or 95th percentile of a ping flow's round trips, ms."""
     if flow is None:
         raise UnreadableRecord(f"ping_{part}_ms: of which flow (`flow`)?")
@@ -388,13 +388,13 @@ def ping_ms(records: Records, flow: str | None, *, part: str) -> float:
     return metrics.flow_measures(rows[flow])[f"ping_{part}_ms"]
 
 
-def idle_rtt_ms(records: Records, _flow: str | None) -> float:
+def idle_rtt_ms(records: RawRecords, _flow: str | None) -> float:
     """Return the RTT of the idle path, measured before the load."""
     checks = records.object("fidelity.json")["checks"]
     return float(next(check["got"] for check in checks if check["name"] == "idle_rtt_before"))
 
 
-def window_pkts(records: Records, flow: str | None) -> float:
+def window_pkts(records: RawRecords, flow: str | None) -> float:
     """Return the time-weighted mean congestion window after the start-up.
 
     The start-up ends after the first quarter of the connection's time, or when slow start ends if
@@ -414,7 +414,7 @@ def window_pkts(records: Records, flow: str | None) -> float:
     return mean
 
 
-def span_of(records: Records, flow: FlowSpec) -> tuple[float, float]:
+def span_of(records: RawRecords, flow: FlowSpec) -> tuple[float, float]:
     flows = metrics.active_flows(records.run, records.flow_rows)
     return next(
         (active_flow.start_s, active_flow.end_s)
@@ -423,7 +423,7 @@ def span_of(records: Records, flow: FlowSpec) -> tuple[float, float]:
     )
 
 
-def delivery_curves(records: Records) -> dict[str, metrics.DeliveryCurve]:
+def delivery_curves(records: RawRecords) -> dict[str, metrics.DeliveryCurve]:
     """Return the bytes that every flow delivered over time. Raises UnreadableRecord."""
     instants = sorted({row["t_s"] for row in records.sockets})
     curves = {}
@@ -436,7 +436,7 @@ def delivery_curves(records: Records) -> dict[str, metrics.DeliveryCurve]:
     return curves
 
 
-def steady_rates(records: Records) -> dict[str, float]:
+def steady_rates(records: RawRecords) -> dict[str, float]:
     """Return each flow's mean rate, Mbit/s, while all are active, without the first quarter."""
     rates = metrics.active_rates_mbit(delivery_curves(records))
     if not rates:
@@ -444,16 +444,16 @@ def steady_rates(records: Records) -> dict[str, float]:
     return rates
 
 
-def share(records: Records, flow: str | None) -> float:
+def share(records: RawRecords, flow: str | None) -> float:
     rates = steady_rates(records)
     return rates[flow_of(records, flow).name] / math.fsum(rates.values())
 
 
-def jain(records: Records, _flow: str | None) -> float:
+def jain(records: RawRecords, _flow: str | None) -> float:
     return metrics.jain_index(list(steady_rates(records).values()))
 
 
-def fair_after_s(records: Records, _flow: str | None) -> float:
+def fair_after_s(records: RawRecords, _flow: str | None) -> float:
     """Return the time from the last flow's start until the shares are fair for five seconds."""
     fair_s = metrics.fair_after_s(list(delivery_curves(records).values()))
     if fair_s is None:
@@ -461,7 +461,7 @@ def fair_after_s(records: Records, _flow: str | None) -> float:
     return fair_s
 
 
-def probe_rtt_s(records: Records, flow: str | None, *, number: int) -> float:
+def probe_rtt_s(records: RawRecords, flow: str | None, *, number: int) -> float:
     """Return the time of BBR's n-th ProbeRTT, seconds since the load began.
 
     It is the first sample of a period in which the congestion window was four packets.
@@ -474,7 +474,7 @@ def probe_rtt_s(records: Records, flow: str | None, *, number: int) -> float:
     return float(begins[number - 1])
 
 
-def min_rtt_rises_s(records: Records, flow: str | None) -> float:
+def min_rtt_rises_s(records: RawRecords, flow: str | None) -> float:
     """Return the time at which BBR's min_rtt first exceeded its minimum by MIN_RTT_RISE_FACTOR.
 
     The part of its own queue that remains in ProbeRTT raises min_rtt by only a tenth.
@@ -493,7 +493,7 @@ def min_rtt_rises_s(records: Records, flow: str | None) -> float:
     raise UnreadableRecord("BBR's shortest round trip never rose")
 
 
-FIGURES: Mapping[str, Callable[[Records, str | None], float]] = {
+FIGURES: Mapping[str, Callable[[RawRecords, str | None], float]] = {
     "goodput_mbit": goodput_mbit,
     "window_pkts": window_pkts,
     "srtt_median_ms": partial(delay, of="sockets", part="median"),
@@ -514,7 +514,7 @@ FIGURES: Mapping[str, Callable[[Records, str | None], float]] = {
 }
 
 
-def metric_value(records: Records, name: str, flow: str | None) -> float:
+def metric_value(records: RawRecords, name: str, flow: str | None) -> float:
     """Return a metric of a run. Raises UnreadableRecord."""
     try:
         value = FIGURES[name](records, flow)

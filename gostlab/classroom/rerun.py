@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gostlab.classroom.raw_metrics import (
     BROKEN_RECORDS,
-    Records,
+    RawRecords,
     goodput_mbit,
     ping_ms,
     retransmitted_segments,
@@ -25,7 +25,7 @@ COMPARED = ("sockets.jsonl", "queues.jsonl", "pings.jsonl", "legs.json", "flows.
 MAKERS = ("kernel", "kernel_build", "iperf3", "iproute2", "python", "mininet")
 
 
-def compare(handed_in: Records, again: Records) -> tuple[bool, tuple[str, ...]]:
+def compare_with_rerun(handed_in: RawRecords, again: RawRecords) -> tuple[bool, tuple[str, ...]]:
     """Return whether two runs are identical or within the tolerances, and lines that explain it."""
     name = handed_in.run.name
     first_folder, again_folder = handed_in.folder, again.folder
@@ -49,7 +49,7 @@ def compare(handed_in: Records, again: Records) -> tuple[bool, tuple[str, ...]]:
     return not far, (difference, f"{name}: {'; '.join(far) or near}")
 
 
-def find_differences(handed_in: Records, again: Records) -> Iterator[str]:
+def find_differences(handed_in: RawRecords, again: RawRecords) -> Iterator[str]:
     """Yield differences beyond what another machine explains. Raises BROKEN_RECORDS."""
     for flow in handed_in.run.flows:
         if not flow.is_tcp:

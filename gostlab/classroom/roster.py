@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gostlab.classroom.assignment import STUDENT
+from gostlab.classroom.student_assignment import STUDENT
 from gostlab.spec.yaml_source import BadInput, load_text
 
 MAX_BYTES = 4 << 20
@@ -37,7 +37,7 @@ CANVAS = ("sis login id", "sis user id")
 
 
 @dataclass(frozen=True)
-class Pupil:
+class Student:
     """A student of the course; "" for fields that the roster does not have."""
 
     line: int
@@ -58,7 +58,7 @@ class Pupil:
         return tuple(dict.fromkeys(value for value in values if STUDENT.fullmatch(value)))
 
     @property
-    def primary(self) -> str:
+    def primary_identifier(self) -> str:
         return self.identifiers[0]
 
     @property
@@ -68,7 +68,7 @@ class Pupil:
 
     @property
     def shown_name(self) -> str:
-        return self.name or f"{self.first} {self.last}".strip() or self.primary
+        return self.name or f"{self.first} {self.last}".strip() or self.primary_identifier
 
     @property
     def spellings(self) -> frozenset[str]:
@@ -101,9 +101,9 @@ def alphanumeric(text: str) -> str:
 class Roster:
     """The students of a course, in the order of the file."""
 
-    pupils: tuple[Pupil, ...]
+    pupils: tuple[Student, ...]
 
-    def known_as(self, *identifiers: str) -> Pupil | None:
+    def find_by_identifier(self, *identifiers: str) -> Student | None:
         """Return the student with one of these identifiers; an empty one matches nobody.
 
         The part of an address before @ counts as well, if one student alone has it.
@@ -115,12 +115,12 @@ class Roster:
         known = [pupil for pupil in self.pupils if pupil.mailbox in wanted]
         return known[0] if len(known) == 1 else None
 
-    def named(self, name: str) -> Pupil | None:
+    def find_by_name(self, name: str) -> Student | None:
         """Return the only student with a name, or None if there is none, or several."""
         pupils = [pupil for pupil in self.pupils if alphanumeric(name) in pupil.spellings]
         return pupils[0] if len(pupils) == 1 else None
 
-    def in_canvas(self, number: str) -> Pupil | None:
+    def find_by_canvas_id(self, number: str) -> Student | None:
         return next((pupil for pupil in self.pupils if number and pupil.canvas_id == number), None)
 
 
@@ -170,20 +170,20 @@ def find_columns(row: Sequence[str]) -> dict[str, int]:
     return columns
 
 
-def parse_row(number: int, row: Sequence[str], columns: Mapping[str, int]) -> Pupil | None:
+def parse_row(number: int, row: Sequence[str], columns: Mapping[str, int]) -> Student | None:
     """Return the student in a row of a file with a header; None for Canvas' row of points."""
     if row[0].casefold() == "points possible":
         return None
-    return Pupil(
+    return Student(
         number, **{field: row[column] for field, column in columns.items() if column < len(row)}
     )
 
 
-def parse_row_without_header(number: int, row: Sequence[str]) -> Pupil:
+def parse_row_without_header(number: int, row: Sequence[str]) -> Student:
     """Return the student in a row without a header: identifier, address and name."""
     more = [cell for cell in row[1:] if cell]
     email = next((cell for cell in more if "@" in cell), "")
-    return Pupil(
+    return Student(
         number, student=row[0], email=email, name=next((c for c in more if c != email), "")
     )
 
@@ -197,16 +197,20 @@ def read_receipts(path: Path | None) -> dict[str, str] | None:
         return None
     receipts: dict[str, str] = {}
     for number, row in enumerate(csv.reader(io.StringIO(load_text(path, MAX_BYTES))), 1):
-        found = [cell.strip().lower() for cell in row if RECEIPT.fullmatch(cell.strip().lower())]
-        if len(found) != 1 and any(cell.strip() for cell in row) and number > 1:
-            raise BadInput(f"{path}:{number}: {len(found)} receipts (like 3f9a-1c0e) of a student")
+        row_receipts = [
+            cell.strip().lower() for cell in row if RECEIPT.fullmatch(cell.strip().lower())
+        ]
+        if len(row_receipts) != 1 and any(cell.strip() for cell in row) and number > 1:
+            raise BadInput(
+                f"{path}:{number}: {len(row_receipts)} receipts (like 3f9a-1c0e) of a student"
+            )
         for name in (cell.strip().casefold() for cell in row):
-            if found and name and name != found[0]:
-                receipts.setdefault(name, found[0])
+            if row_receipts and name and name != row_receipts[0]:
+                receipts.setdefault(name, row_receipts[0])
     return receipts
 
 
-def check(pupils: Iterable[Pupil], path: Path) -> None:
+def check(pupils: Iterable[Student], path: Path) -> None:
     """Reject students without a valid identifier, and duplicates. Raises BadInput."""
     seen: dict[str, int] = {}
     for pupil in pupils:

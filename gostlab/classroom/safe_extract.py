@@ -44,7 +44,7 @@ def open_upload(upload: Path) -> Iterator[Path]:
         raise NoHandIn(f"{upload}: a link: name the folder or the archive itself")
     if upload.is_dir():
         check_folder(upload)
-        yield hand_in_of(upload, upload)
+        yield find_hand_in_folder(upload, upload)
         return
     if not upload.is_file():
         raise NoHandIn(f"{upload}: no such folder, zip or tar")
@@ -52,7 +52,7 @@ def open_upload(upload: Path) -> Iterator[Path]:
         raise BadInput(f"{upload}: larger than any hand-in ({MAX_ARCHIVE_BYTES >> 20} MiB)")
     with tempfile.TemporaryDirectory(prefix="gostlab-hand-in-") as scratch:
         unpack(upload, Path(scratch))
-        yield hand_in_of(Path(scratch), upload)
+        yield find_hand_in_folder(Path(scratch), upload)
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def unpack(archive: Path, to: Path, member: str = "", max_file_bytes: int = 0) -
                 continue
             if content is None:
                 raise BadInput(f"{name!r:.200}: {NO_FILE}")
-            parts = parts_of(name)
+            parts = split_member_path(name)
             if not set(parts).isdisjoint(NOT_HANDED_IN):
                 continue
             # Names that are equal on some file system (by case or normalization) are duplicates.
@@ -167,7 +167,7 @@ def entries_of(archive: Path) -> Iterator[tuple[str, bool, Callable[[], IO[bytes
         raise NoHandIn(f"{archive}: neither a folder nor a zip nor a tar")
 
 
-def parts_of(name: str) -> tuple[str, ...]:
+def split_member_path(name: str) -> tuple[str, ...]:
     """Split the path of an archive member. Raises BadInput if it leads out of the folder."""
     parts = PurePosixPath(name).parts
     if (
@@ -183,7 +183,7 @@ def parts_of(name: str) -> tuple[str, ...]:
     return parts
 
 
-def hand_in_of(folder: Path, upload: Path) -> Path:
+def find_hand_in_folder(folder: Path, upload: Path) -> Path:
     """Return the folder with the answers, at most two levels down. Raises NoHandIn."""
     for depth in range(3):
         folders = sorted(
@@ -196,7 +196,7 @@ def hand_in_of(folder: Path, upload: Path) -> Path:
     raise NoHandIn(f"{upload}: no {ANSWERS} in it: hand in the folder that ./lab lab start made")
 
 
-def pack(folder: Path, archive: Path) -> None:
+def pack_hand_in(folder: Path, archive: Path) -> None:
     """Pack a hand-in's folder into a zip, without files that no grader reads. Raises OSError."""
     partial_zip = archive.with_name(archive.name + ".part")
     with zipfile.ZipFile(partial_zip, "w", zipfile.ZIP_DEFLATED) as zip_file:

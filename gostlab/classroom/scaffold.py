@@ -10,10 +10,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from gostlab.classroom.assignment import PUBLIC_COURSE
 from gostlab.classroom.autograder_zip import SECRET, program_files
 from gostlab.classroom.lab import list_labs, load_lab
 from gostlab.classroom.roster import read_roster
+from gostlab.classroom.student_assignment import PUBLIC_COURSE
 from gostlab.classroom.tickets import ticket_lines, write_private, write_secret
 from gostlab.classroom.workspace import FIGURE
 from gostlab.cli.common import EXIT_OK
@@ -73,7 +73,7 @@ def new_course(folder: Path, students: Path | None) -> int:
     if roster is None:
         print(f"tickets: ./lab lab ticket 3 {options} --students NAMES")
     else:
-        names = [pupil.primary for pupil in roster.pupils]
+        names = [pupil.primary_identifier for pupil in roster.pupils]
         labs = [load_lab(str(path)) for path in list_labs()]
         tickets = "".join(ticket_lines(labs, names, course, secret))
         write_private(folder / TICKETS, tickets)

@@ -6,22 +6,27 @@ import sys
 
 from gostlab import api
 from gostlab.classroom.answers import SEALED, TIME
-from gostlab.classroom.assignment import assign, read_secret, read_ticket, ticket_of
 from gostlab.classroom.grading import RESULTS, grade
 from gostlab.classroom.lab import ANSWERS, list_labs, load_lab
-from gostlab.classroom.lint_lab import check_whole
-from gostlab.classroom.safe_extract import check_folder, pack
+from gostlab.classroom.lint_lab import check_lab
+from gostlab.classroom.safe_extract import check_folder, pack_hand_in
+from gostlab.classroom.student_assignment import (
+    assignment_from_ticket,
+    read_secret,
+    read_ticket,
+    ticket_of,
+)
 from gostlab.classroom.workspace import (
     FOLDER,
     TASK,
-    begin,
-    differences,
+    create_coursework,
     find_coursework,
     find_unfinished,
     seal_predictions,
     seed_of_predictions,
+    setting_differences,
 )
-from gostlab.cli.common import EXIT_FAILED, EXIT_OK, complain, print_json
+from gostlab.cli.common import EXIT_FAILED, EXIT_OK, print_error, print_json
 from gostlab.scheduler import summary
 from gostlab.spec.yaml_source import BadInput
 
@@ -31,14 +36,21 @@ def labs_verb(arguments: argparse.Namespace) -> int:
     if arguments.json:
         fields = ("name", "title", "goals", "minutes")
         rows = [
-            {"lab": lab.number, **{key: getattr(lab, key) for key in fields}, "points": lab.whole}
+            {
+                "lab": lab.number,
+                **{key: getattr(lab, key) for key in fields},
+                "points": lab.points_with_texts,
+            }
             | {"folder": str(lab.folder)}
             for lab in labs
         ]
         print_json(rows)
         return EXIT_OK
     for lab in labs:
-        print(f"{lab.number}  {lab.title} ({lab.minutes:g} min of runs, {lab.whole} points)")
+        print(
+            f"{lab.number}  {lab.title} ({lab.minutes:g} min of runs,"
+            f" {lab.points_with_texts} points)"
+        )
         for goal in lab.goals:
             print(f"     {goal}")
     print("begin: ./lab lab start 0 --student NAME · labs/README.md")
@@ -48,7 +60,7 @@ def labs_verb(arguments: argparse.Namespace) -> int:
 def start(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
     if lab.is_own:
-        check_whole(lab)
+        check_lab(lab)
     secret = read_secret(arguments.secret)
     who = arguments.student, arguments.course
     ticket = (
@@ -56,14 +68,14 @@ def start(arguments: argparse.Namespace) -> int:
         if arguments.ticket
         else ticket_of(lab, *who, secret)
     )
-    assignment = assign(lab, *who, ticket)
+    assignment = assignment_from_ticket(lab, *who, ticket)
     folder = arguments.folder or FOLDER / lab.name
-    begin(assignment, folder)
+    create_coursework(assignment, folder)
     print(f"{lab.title}: {folder}")
     for name, text in assignment.sets.items():
         print(f"  {name}: {text}")
     print(f"read {folder / TASK}, fill in the predictions of {folder / ANSWERS}")
-    print(f"next: ./lab lab predict {arguments.folder or lab.word}")
+    print(f"next: ./lab lab predict {arguments.folder or lab.command_word}")
     return EXIT_OK
 
 
@@ -91,17 +103,19 @@ def run(arguments: argparse.Namespace) -> int:
         plans.append(
             api.Experiment.from_file(folder / experiment.file, machine="sandbox", seed=seed)
         )
-        other = differences(list(plans[-1].runs), assignment, seed)
+        other = setting_differences(list(plans[-1].runs), assignment, seed)
         if other:
-            complain(f"{folder / experiment.file}: not what is asked yet: {', '.join(other)}")
+            print_error(f"{folder / experiment.file}: not what is asked yet: {', '.join(other)}")
     elif experiment:
-        complain(f"{folder / experiment.file}: not there yet, and {assignment.lab.title} needs it")
+        print_error(
+            f"{folder / experiment.file}: not there yet, and {assignment.lab.title} needs it"
+        )
     status = EXIT_OK
     for plan in plans:
         outcome = plan.run(folder / RESULTS, jobs=arguments.jobs, progress=True).wait()
         for line in outcome.complaints:
-            complain(line)
-        summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
+            print_error(line)
+        summary.print_summary(api.cell_results(outcome), outcome.first_cc, sys.stdout)
         print(f"{outcome.counts_line} · {folder / RESULTS}")
         if outcome.broke or outcome.in_state("invalid"):
             status = EXIT_FAILED
@@ -124,8 +138,8 @@ def hand_in(arguments: argparse.Namespace) -> int:
     check_folder(folder)
     left += grade(assignment, folder).problems
     for line in left:
-        complain(line)
+        print_error(line)
     archive = arguments.out or folder.with_name(f"{folder.name}-{assignment.student}.zip")
-    pack(folder, archive)
+    pack_hand_in(folder, archive)
     print(f"{'packed as it is' if left else 'complete'}: {archive}")
     return EXIT_FAILED if left else EXIT_OK

@@ -15,17 +15,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gostlab import api
-from gostlab.classroom import class_cli
+from gostlab.classroom import grade_class_cli
 from gostlab.classroom.answers import SEALED, read_sealed
-from gostlab.classroom.assignment import STUDENT, Assignment, assigned, read_secret
 from gostlab.classroom.autograder_zip import write_bundle
 from gostlab.classroom.grade_formats import format_grade
 from gostlab.classroom.grading import RESULTS, Grade, find_mismatch, find_runs, grade, grade_nothing
 from gostlab.classroom.lab import load_lab
-from gostlab.classroom.raw_metrics import Records
-from gostlab.classroom.rerun import compare
+from gostlab.classroom.raw_metrics import RawRecords
+from gostlab.classroom.rerun import compare_with_rerun
 from gostlab.classroom.roster import read_receipts
 from gostlab.classroom.safe_extract import NoHandIn, only_bad_input, open_upload
+from gostlab.classroom.student_assignment import (
+    STUDENT,
+    Assignment,
+    assignment_in_course,
+    read_secret,
+)
 from gostlab.classroom.tickets import ticket_lines, write_secret
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_OK
@@ -60,7 +65,7 @@ def autograder(arguments: argparse.Namespace) -> int:
 
 def grade_verb(arguments: argparse.Namespace) -> int:
     if arguments.roster is not None:
-        return class_cli.grade_class(arguments)
+        return grade_class_cli.grade_class(arguments)
     if arguments.submission is None:
         raise BadInput(f"grade {arguments.lab}: say which lab and what: ./lab grade LAB HAND-IN")
     for name in ("jobs", "assignment"):
@@ -86,7 +91,7 @@ def grade_submission(arguments: argparse.Namespace) -> Grade:
         raise BadInput(f"{arguments.submission}: no such folder, zip or tar")
 
     def assignment_of(student: str) -> Assignment:
-        return assigned(lab, student, arguments.course, key)
+        return assignment_in_course(lab, student, arguments.course, key)
 
     # An autograder runs without a teacher who could change the options.
     is_interactive = arguments.format in ("text", "json", "junit")
@@ -149,10 +154,10 @@ def rerun(result: Grade, assignment: Assignment, folder: Path) -> Grade:
     with TemporaryDirectory(prefix="gostlab-rerun-") as scratch:
         description = Path(scratch, "run.json")
         description.write_text(json.dumps(drawn.run.to_json()), encoding="utf-8")
-        end = api.execute(str(description), Path(scratch, "again"))
+        end = api.execute_run_file(str(description), Path(scratch, "again"))
         if end.outcome != "ok":
             raise ResultsError(f"{drawn.run.name}: could not be run again: {end.status}")
-        is_same, lines = compare(drawn, Records(end.folder, drawn.run))
+        is_same, lines = compare_with_rerun(drawn, RawRecords(end.folder, drawn.run))
     if is_same:
         return replace(result, reran=lines)
     lost = grade_nothing(assignment, [f"rerun: {line}" for line in lines])

@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gostlab.classroom.assignment import format_ticket, ticket_of
 from gostlab.classroom.lab import CourseLab
+from gostlab.classroom.student_assignment import format_ticket, ticket_of
 from gostlab.spec.yaml_source import BadInput
 
 HEAD = ("student", "lab", "course", "ticket")

@@ -13,13 +13,12 @@ from gostlab.atomic_write import write_whole
 from gostlab.classroom.answers import (
     SEALED,
     Answers,
-    Sealed,
-    as_number,
+    SealedPredictions,
+    parse_number,
     read_answers,
     read_sealed,
     seal,
 )
-from gostlab.classroom.assignment import Assignment, assign
 from gostlab.classroom.expressions import fill_formulas, format_value
 from gostlab.classroom.grading import settings_key
 from gostlab.classroom.lab import (
@@ -28,10 +27,11 @@ from gostlab.classroom.lab import (
     GUIDE,
     CourseLab,
     Point,
-    formulas_of,
+    formula_errors,
     list_labs,
     load_lab,
 )
+from gostlab.classroom.student_assignment import Assignment, assignment_from_ticket
 from gostlab.registry.folders import ROOT
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import MAX_BYTES, BadInput, Node, load_document, load_text, mapping_of
@@ -42,7 +42,7 @@ PATH_SETTINGS = ("rate", "rtt", "buffer")
 TASK_TEMPLATE = Path(__file__).with_name("task.md.j2")
 
 
-def begin(assignment: Assignment, folder: Path) -> None:
+def create_coursework(assignment: Assignment, folder: Path) -> None:
     """Create a folder with a student's values and answer sheet.
 
     Raises BadInput if it is another student's folder, OSError.
@@ -53,7 +53,7 @@ def begin(assignment: Assignment, folder: Path) -> None:
             f"{folder}: another assignment is there ({there.get('lab')}, {there.get('student')}):"
             " choose another --folder"
         )
-    with formulas_of(assignment.lab):
+    with formula_errors(assignment.lab):
         task, sheet = task_of(assignment), empty_sheet(assignment)
     folder.mkdir(parents=True, exist_ok=True)
     results.write_json(folder / ASSIGNMENT, assignment.to_json())
@@ -83,7 +83,9 @@ def open_coursework(folder: Path) -> Assignment:
                 f"{folder / ASSIGNMENT}: its lab is in {folder_of_lab}: not there from here"
             )
         lab = load_lab(folder_of_lab if there else str(data["lab"]))
-        return assign(lab, str(data["student"]), str(data["course"]), str(data["ticket"]))
+        return assignment_from_ticket(
+            lab, str(data["student"]), str(data["course"]), str(data["ticket"])
+        )
     except KeyError as error:
         raise BadInput(f"{folder / ASSIGNMENT}: {error} is missing: start again") from None
 
@@ -117,9 +119,9 @@ def task_of(assignment: Assignment) -> str:
         values={name: format_value(value) for name, value in values.items()},
         settings=settings_of(assignment),
         filled=lambda text: fill_formulas(text, values),
-        look=" ".join(f"--{name} {text}" for name, text in path_of(assignment).items()),
+        look=" ".join(f"--{name} {text}" for name, text in path_settings(assignment).items()),
         prompt="--profile plain-100ms "
-        + " ".join(f"--set {name}={text}" for name, text in path_of(assignment).items()),
+        + " ".join(f"--set {name}={text}" for name, text in path_settings(assignment).items()),
     )
 
 
@@ -130,7 +132,7 @@ def settings_of(assignment: Assignment) -> dict[str, str]:
     return {name: to_flow_yaml(node) for name, node in settings.items()} | assignment.sets
 
 
-def path_of(assignment: Assignment) -> dict[str, str]:
+def path_settings(assignment: Assignment) -> dict[str, str]:
     """Return rate, round trip and queue of the student's path, of several the first."""
     settings = {"buffer": "1bdp"} | settings_of(assignment)
     return {name: settings[name].split(",")[0] for name in PATH_SETTINGS if name in settings}
@@ -146,7 +148,7 @@ def to_flow_yaml(node: Node) -> str:
     return node.text or ""
 
 
-def seal_predictions(folder: Path, assignment: Assignment) -> Sealed:
+def seal_predictions(folder: Path, assignment: Assignment) -> SealedPredictions:
     """Seal the predictions in answers.yaml, once: what was sealed first counts.
 
     Raises BadInput, also if others are sealed already.
@@ -176,7 +178,7 @@ def find_unanswered(lab: CourseLab, answers: Answers) -> Iterator[tuple[Point, s
         text = answers.text(*point.answer)
         if not text:
             yield point, "nothing there (a guess is better than nothing)"
-        elif point.within is not None and as_number(text) is None:
+        elif point.within is not None and parse_number(text) is None:
             yield point, f"{text[:60]!r}: not a number (like 41.2, without a unit)"
 
 
@@ -192,7 +194,7 @@ def seed_of_predictions(folder: Path, assignment: Assignment) -> int:
     return assignment.seed(sealed.predictions)
 
 
-def differences(runs: list[RunSpec], assignment: Assignment, seed: int) -> list[str]:
+def setting_differences(runs: list[RunSpec], assignment: Assignment, seed: int) -> list[str]:
     """Return the settings in which a student's own experiment differs from the required one."""
     wanted = assignment.own_runs(seed)
     keys = {settings_key(run.to_json()) for run in wanted}

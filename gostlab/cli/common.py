@@ -184,18 +184,18 @@ def verb(
     return lambda run: Verb(add, run, example, parser)
 
 
-def word(*names: str, **options: Any) -> AddArgument:
+def declare_argument(*names: str, **options: Any) -> AddArgument:
     """Declare a positional argument or an option, with argparse's arguments."""
     return lambda verb: verb.add_argument(*names, **options)
 
 
-def flag(name: str, says: str) -> AddArgument:
-    return word(name, action="store_true", help=says)
+def declare_flag(name: str, says: str) -> AddArgument:
+    return declare_argument(name, action="store_true", help=says)
 
 
-def listed(name: str, metavar: str, says: str) -> AddArgument:
+def declare_repeatable_option(name: str, metavar: str, says: str) -> AddArgument:
     """Declare an option that may be given several times."""
-    return word(name, action="append", default=[], metavar=metavar, help=says)
+    return declare_argument(name, action="append", default=[], metavar=metavar, help=says)
 
 
 def add_actions(verb: argparse.ArgumentParser) -> Any:
@@ -203,7 +203,7 @@ def add_actions(verb: argparse.ArgumentParser) -> Any:
     return verb.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 
-def count(text: str) -> int:
+def parse_count(text: str) -> int:
     """Parse a count of at least 1. Raises ArgumentTypeError."""
     try:
         number = int(text)
@@ -214,7 +214,7 @@ def count(text: str) -> int:
     return number
 
 
-def folder(text: str) -> Path:
+def parse_folder(text: str) -> Path:
     """Parse a folder's path; the folder need not exist. Raises ArgumentTypeError."""
     path = Path(text)
     if not text.isprintable():
@@ -224,28 +224,28 @@ def folder(text: str) -> Path:
     return path
 
 
-def jobs(says: str = "number of parallel runs (default: one per CPU)") -> AddArgument:
-    return word("--jobs", type=count, help=says)
+def jobs_option(says: str = "number of parallel runs (default: one per CPU)") -> AddArgument:
+    return declare_argument("--jobs", type=parse_count, help=says)
 
 
-def results(purpose: str) -> AddArgument:
+def results_option(purpose: str) -> AddArgument:
     says = f"{purpose} (default: {RESULTS})"
-    return word("--results", type=folder, default=RESULTS, help=says)
+    return declare_argument("--results", type=parse_folder, default=RESULTS, help=says)
 
 
-QUIET = word("-q", "--quiet", action="store_true", help="no progress on standard error")
-VERBOSE = word(
+QUIET = declare_argument("-q", "--quiet", action="store_true", help="no progress on standard error")
+VERBOSE = declare_argument(
     "-v", "--verbose", action="store_true", help="a line for each run that starts and ends"
 )
-JSON = flag("--json", "the table as JSON and nothing else")
-MACHINE = word(
+JSON = declare_flag("--json", "the table as JSON and nothing else")
+MACHINE = declare_argument(
     "--machine",
     choices=("native", "sandbox", "auto"),
     default="auto",
     help="native: this kernel, as root; sandbox: the lab's own kernel; auto: native only for"
     " root on a kernel with netem (default)",
 )
-GOST = word(
+GOST = declare_argument(
     "--gost",
     type=Path,
     help="the GOST to use: a program, the name of one that was added, or relay"
@@ -256,7 +256,7 @@ GOST = word(
 MAX_COMPLAINT = 8000  # characters; a user's file may have a value of any length
 
 
-def complain(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """Print one line on standard error, shortened if very long, if that is still open."""
     with suppress(OSError):
         if len(sentence) > MAX_COMPLAINT:  # keep its end, which has the advice

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from gostlab.cli.common import EXIT_OK, verb, word
+from gostlab.cli.common import EXIT_OK, declare_argument, verb
 from gostlab.errors import BadInput
 from gostlab.registry.folders import EXPERIMENTS, PROFILES
 from gostlab.spec import settings
@@ -25,7 +25,7 @@ Completer = Callable[..., list[str]]
 
 
 @verb(
-    word("shell", choices=SHELLS, help="the shell that will read it"),
+    declare_argument("shell", choices=SHELLS, help="the shell that will read it"),
     example="./lab completion fish | source",
 )
 def completion_verb(arguments: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def verb_of(line: str) -> str | None:
     return arguments[0] if arguments else ""
 
 
-def answer(parser: argparse.ArgumentParser) -> None:
+def print_completions(parser: argparse.ArgumentParser) -> None:
     """Print completions for the shell, and exit."""
     import argcomplete
 
@@ -72,17 +72,17 @@ def completer_of(action: argparse.Action) -> Completer | None:
     """Return the completer of an argument, or None for declared choices and files."""
     name = action.dest.removeprefix("ask ")
     if name in NAMED_FILES:
-        return listed(lambda: [file.stem for file in NAMED_FILES[name].glob("*.yaml")])
+        return list_completer(lambda: [file.stem for file in NAMED_FILES[name].glob("*.yaml")])
     if name == "set":
         return settings_and_values
     if action.choices is None and name in settings.SETTINGS:
-        return listed(lambda: values_of(name))
+        return list_completer(lambda: values_of(name))
     if name == "setting":
-        return listed(settings.known_names)
+        return list_completer(settings.known_names)
     return None
 
 
-def listed(names: Callable[[], Iterable[str]]) -> Completer:
+def list_completer(names: Callable[[], Iterable[str]]) -> Completer:
     """Return a completer for names, also at the end of a list: cubic,b gives cubic,bbr."""
 
     def complete(prefix: str, **_: Any) -> list[str]:
@@ -97,7 +97,7 @@ def settings_and_values(prefix: str, **_: Any) -> list[str]:
     name, equals, value = prefix.partition("=")
     if not equals:
         return [f"{setting}=" for setting in settings.known_names()]
-    return [f"{name}={choice}" for choice in listed(lambda: values_of(name))(value)]
+    return [f"{name}={choice}" for choice in list_completer(lambda: values_of(name))(value)]
 
 
 def values_of(setting: str) -> list[str]:

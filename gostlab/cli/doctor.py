@@ -53,7 +53,7 @@ class Finding:
     to_do: str = ""
 
 
-def examine() -> list[Finding]:
+def check_parts() -> list[Finding]:
     """Check every part, in the order in which gostlab needs them."""
     parts = locate.find_parts()
     in_root = _is_in_root()
@@ -97,12 +97,12 @@ def _packages() -> Finding:
     if missing:
         return Finding("packages", "missing", f"not installed: {' '.join(missing)}", SETUP)
     ask: list[str | Path] = [sys.executable, "-c", "import mininet.net as net; print(net.VERSION)"]
-    mininet = re.fullmatch(r"[\d.]+\w*", locate.output_of(ask).strip())
+    mininet = re.fullmatch(r"[\d.]+\w*", locate.read_output(ask).strip())
     if mininet is None:
         detail = f"{sys.executable} has no Mininet, which only --machine native needs"
         to_do = "for that: python3 -m venv --system-site-packages, after apt-get install mininet"
         return Finding("packages", "absent", detail, to_do)
-    iperf3 = re.search(r"iperf ([\d.]+)", locate.output_of(["iperf3", "--version"]))
+    iperf3 = re.search(r"iperf ([\d.]+)", locate.read_output(["iperf3", "--version"]))
     return Finding(
         "packages",
         "there",
@@ -112,7 +112,7 @@ def _packages() -> Finding:
 
 
 def _iproute2(parts: locate.Parts) -> Finding:
-    iproute2, oldest = parts.iproute2, locate.dotted(locate.OLDEST_IPROUTE2)
+    iproute2, oldest = parts.iproute2, locate.format_version(locate.OLDEST_IPROUTE2)
     where = str(iproute2.dirs[0].parent) if iproute2.dirs else "the system's"
     detail = f"{iproute2.version} ({where})"
     if not iproute2.is_new_enough:
@@ -138,7 +138,7 @@ def _own_root() -> list[Finding]:
     except locate.MissingPart as complaint:
         detail, _, to_do = str(complaint).partition(": ")
         return [Finding(part, "missing", detail, to_do)]
-    return [Finding(part, "there", f"{rootfs.named(root)} ({root.tree})")]
+    return [Finding(part, "there", f"{rootfs.root_label(root)} ({root.tree})")]
 
 
 def _kernel(parts: locate.Parts) -> list[Finding]:
@@ -246,7 +246,7 @@ def _other_tunnels() -> list[Finding]:
 
 def _memory() -> Finding:
     try:
-        left = host_limits.memory_left()
+        left = host_limits.available_memory()
     except ImportError:
         return Finding("memory", "absent", "not looked at before the packages are there", SETUP)
     to_do = f"a small run's sandbox takes {BOOT_MIB} MiB: end something, or raise the limit"
@@ -302,7 +302,7 @@ def _host_netem() -> Finding:
     return Finding("host's netem", "absent", f"{host} has no sch_netem; sandboxes have their own")
 
 
-def table(findings: Sequence[Finding], width: int) -> str:
+def format_findings(findings: Sequence[Finding], width: int) -> str:
     """Format the findings for a person: part, state, detail and advice."""
     column = max(len(finding.part) for finding in findings)
     lines = []
@@ -329,13 +329,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="for a program to read")
     arguments = parser.parse_args(argv)
     startup.raise_on_interrupt()
-    findings = examine()
+    findings = check_parts()
     missing = [finding.part for finding in findings if finding.state == "missing"]
     if arguments.json:
         record = {"ok": not missing, "findings": [asdict(finding) for finding in findings]}
         print(json.dumps(record, indent=2, ensure_ascii=False))
     else:
-        print(table(findings, max(60, shutil.get_terminal_size((110, 24)).columns)))
+        print(format_findings(findings, max(60, shutil.get_terminal_size((110, 24)).columns)))
         all_present = "everything that the lab needs is there"
         print(f"missing: {', '.join(missing)}" if missing else all_present)
     return 1 if missing else 0

@@ -55,7 +55,7 @@ RATE_OVER_S = 1.0  # interval over which a flow's rate is averaged
 
 
 @dataclass
-class Tail:
+class JsonLinesTail:
     """Read a growing file of JSON lines."""
 
     path: Path
@@ -76,14 +76,14 @@ class Tail:
         return results.valid_rows(complete.splitlines())
 
 
-def plausible(row: Any, names: Sequence[str]) -> list[float] | None:
+def plausible_numbers(row: Any, names: Sequence[str]) -> list[float] | None:
     """Return some columns of a row, or None if one of them is no plausible measurement."""
     values = [row.get(name) or 0.0 for name in names]
     return values if all(0 <= value <= MAX_VALUE for value in values) else None
 
 
 @dataclass(frozen=True)
-class Queued:
+class QueueSample:
     """Represent the bottleneck's queue at an instant."""
 
     at_s: float
@@ -93,7 +93,7 @@ class Queued:
 
 
 @dataclass(frozen=True)
-class InFlight:
+class FlowSample:
     """Represent a flow at an instant: all its sockets that send across the path."""
 
     at_s: float
@@ -103,19 +103,19 @@ class InFlight:
 
 
 @dataclass
-class Followed:
+class FollowedRun:
     """Represent a run with the samples that it has written so far."""
 
     run: RunSpec
     folder: Path
     ended: RunResult | None = None
-    queue: list[Queued] = field(default_factory=list)
+    queue: list[QueueSample] = field(default_factory=list)
     # Samples by flow, then by host and leg, as a tunnel's data pass several sockets.
-    flows: dict[str, dict[tuple[str, str], list[InFlight]]] = field(default_factory=dict)
+    flows: dict[str, dict[tuple[str, str], list[FlowSample]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._queues = Tail(self.folder / "queues.jsonl")
-        self._sockets = Tail(self.folder / "sockets.jsonl")
+        self._queues = JsonLinesTail(self.folder / "queues.jsonl")
+        self._sockets = JsonLinesTail(self.folder / "sockets.jsonl")
         self._way = self.run.flows[0].data_direction
         self.flows = {flow.name: {} for flow in self.run.flows}
 
@@ -129,13 +129,13 @@ class Followed:
         for row in self._queues.rows():
             if row.get("role") == "bottleneck" and row.get("direction") == self._way:
                 names = ("t_s", "backlog_pkts", "backlog_bytes", "drops")
-                if values := plausible(row, names):
-                    self.add_queued(Queued(*values))
+                if values := plausible_numbers(row, names):
+                    self.add_queued(QueueSample(*values))
         for row in self._sockets.rows():
             if row.get("leg") in WAN_LEGS and row.get("flow") in self.flows:
                 self.add_in_flight(row)
 
-    def add_queued(self, queued: Queued) -> None:
+    def add_queued(self, queued: QueueSample) -> None:
         """Add a sample of the queue; a run that was restarted replaces earlier samples."""
         if self.queue and queued.at_s < self.queue[-1].at_s:
             self.queue.clear()
@@ -149,17 +149,17 @@ class Followed:
         """Add a socket's sample to those of the same host and instant."""
         sender = str(row.get("host")), str(row.get("leg"))
         samples = self.flows[str(row["flow"])].setdefault(sender, [])
-        values = plausible(row, ("t_s", "cwnd_pkts", "srtt_ms", "bytes_acked"))
+        values = plausible_numbers(row, ("t_s", "cwnd_pkts", "srtt_ms", "bytes_acked"))
         if not values:
             return
-        sample = InFlight(*values)
+        sample = FlowSample(*values)
         if samples and sample.at_s < samples[-1].at_s:
             samples.clear()
         if samples and sample.at_s == samples[-1].at_s:
             previous = samples.pop()
             window_pkts = sample.window_pkts + previous.window_pkts
             acked_bytes = sample.acked_bytes + previous.acked_bytes
-            sample = InFlight(
+            sample = FlowSample(
                 sample.at_s, window_pkts, max(sample.srtt_ms, previous.srtt_ms), acked_bytes
             )
         samples.append(sample)
@@ -171,7 +171,7 @@ class Followed:
             return math.inf
         return self.queue[-1].at_s if self.queue else 0.0
 
-    def sender(self, flow: str) -> list[InFlight]:
+    def sender(self, flow: str) -> list[FlowSample]:
         """Return the samples of the host that sends a flow's data across the path."""
         return max(
             self.flows[flow].values(), key=lambda samples: samples[-1].acked_bytes, default=[]
@@ -196,7 +196,7 @@ class LivePicture(LiveDisplay):
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder, self._pace, self._now, self._levels = folder, pace, now, levels or {}
-        self._runs: dict[str, Followed] = {}
+        self._runs: dict[str, FollowedRun] = {}
         self._drawn_s = 0.0
         self._last_s: float | None = None
         self._lock = threading.Lock()
@@ -209,7 +209,7 @@ class LivePicture(LiveDisplay):
                 " (--cc cubic,bbr), or one matrix (--matrix NAME)"
             )
         for run in sorted(runs, key=lambda run: rank_of(run, self._levels)):
-            self._runs.setdefault(run.name, Followed(run, run_folder(run, self._folder)))
+            self._runs.setdefault(run.name, FollowedRun(run, run_folder(run, self._folder)))
         for end in done:
             self._runs[end.run.name].ended = end
 
@@ -270,7 +270,7 @@ class LivePicture(LiveDisplay):
         count = max(1, len(self._runs))
         return max(24, (self._console.width - 2 * (count - 1) - 2) // count)
 
-    def panel(self, followed: Followed) -> "Group":
+    def panel(self, followed: FollowedRun) -> "Group":
         """Return one run's panel: its path, its queue over time, and each flow's window."""
         from rich.console import Group
         from rich.text import Text
@@ -306,7 +306,7 @@ class LivePicture(LiveDisplay):
             return [Text(" · ".join(pieces), style=style)]
         return [Text(piece, style=style) for piece in pieces]
 
-    def path_lines(self, followed: Followed) -> "list[Text]":
+    def path_lines(self, followed: FollowedRun) -> "list[Text]":
         """Return the path's rate, round trip and BDP."""
         run = followed.run
         rate_bps, rtts_ms = followed.path.rate_bps, sorted({flow.rtt_ms for flow in run.flows})
@@ -317,48 +317,50 @@ class LivePicture(LiveDisplay):
         bdp = [f"BDP {bdps[0]:.0f} packets"] if len(bdps) == 1 else []
         return self.label_lines(f"{rate_bps / 1e6:g} Mbit/s · {rtt_text}", *bdp, style="dim")
 
-    def queue_lines(self, followed: Followed, most_rows: int) -> "list[Text]":
+    def queue_lines(self, followed: FollowedRun, most_rows: int) -> "list[Text]":
         """Return the queue as a bar, and its length over time."""
         from rich.text import Text
 
         limit = followed.path.buffer_pkts or 1
         samples = [sample for sample in followed.queue if sample.at_s <= self._drawn_s]
-        now = samples[-1] if samples else Queued(0, 0, 0, 0)
+        now = samples[-1] if samples else QueueSample(0, 0, 0, 0)
         rate_bps = followed.path.rate_bps
         share = min(1.0, now.packets / limit)
         ends = ("sender ▶▐", "▌▶") if self.blocks == BLOCKS else ("sender >[", "]>")
         length = self.width - len("".join(ends)) - 1
         bar = Text(ends[0])
-        bar.append(self.blocks[-1] * round(share * length), style=colour(share))
+        bar.append(self.blocks[-1] * round(share * length), style=queue_colour(share))
         bar.append(" " * (length - round(share * length)) + ends[1])
         delay_texts = (
-            [f"{summary.ms(8000 * now.backlog_bytes / rate_bps)} ms to wait"] if rate_bps else []
+            [f"{summary.format_ms(8000 * now.backlog_bytes / rate_bps)} ms to wait"]
+            if rate_bps
+            else []
         )
         queue_text = f"queue: {now.packets:.0f} of {limit} packets"
         labels = self.label_lines(
             queue_text, *delay_texts, f"{now.drops:.0f} dropped", style="bold"
         )
-        labels[0].stylize(colour(share), 0, len(queue_text))
+        labels[0].stylize(queue_colour(share), 0, len(queue_text))
         values = self.in_columns([(sample.at_s, sample.packets) for sample in samples], max)
-        styles = [colour((value or 0) / limit) for value in values]
+        styles = [queue_colour((value or 0) / limit) for value in values]
         rows = max(MIN_QUEUE_ROWS, min(MAX_QUEUE_ROWS, most_rows - len(labels)))
         return [bar, *labels, *self.chart(values, float(limit), rows, styles)]
 
     def flow_lines(
-        self, followed: Followed, name: str, samples: Sequence[InFlight]
+        self, followed: FollowedRun, name: str, samples: Sequence[FlowSample]
     ) -> "list[Text]":
         """Return a flow's current values, and its window over time."""
         drawn_samples = [sample for sample in samples if sample.at_s <= self._drawn_s]
         flow = next(flow for flow in followed.run.flows if flow.name == name)
         label = name if len(followed.run.flows) > 1 else flow.cc or followed.run.cc
-        now = drawn_samples[-1] if drawn_samples else InFlight(flow.start_s, 0, 0, 0)
+        now = drawn_samples[-1] if drawn_samples else FlowSample(flow.start_s, 0, 0, 0)
         before = [sample for sample in drawn_samples if sample.at_s <= now.at_s - RATE_OVER_S]
-        since = before[-1] if before else InFlight(flow.start_s, 0, 0, 0)
+        since = before[-1] if before else FlowSample(flow.start_s, 0, 0, 0)
         took_s = max(now.at_s - since.at_s, 1e-3)
         mbit = 8 * max(0.0, now.acked_bytes - since.acked_bytes) / took_s / 1e6
         labels = self.label_lines(
             f"{label}: window {now.window_pkts:.0f} packets",
-            f"{summary.ms(now.srtt_ms)} ms RTT · {mbit:.1f} Mbit/s",
+            f"{summary.format_ms(now.srtt_ms)} ms RTT · {mbit:.1f} Mbit/s",
             style="bold",
         )
         # Take the minimum of each column: BBR's ProbeRTT lasts less than a column of a long run.
@@ -381,7 +383,7 @@ class LivePicture(LiveDisplay):
             for sample in samples
         )
         usual = windows[int(USUAL_SHARE * (len(windows) - 1))] if windows else 1.0
-        return axis_end(min(windows[-1:] or [1.0], [ABOVE_USUAL * usual])[0])
+        return round_axis_end(min(windows[-1:] or [1.0], [ABOVE_USUAL * usual])[0])
 
     # -- over time
 
@@ -432,12 +434,12 @@ class LivePicture(LiveDisplay):
         return lines
 
 
-def colour(share: float) -> str:
+def queue_colour(share: float) -> str:
     """Return the colour of a queue by its share of the limit."""
     return "red" if share >= FULL else "yellow" if share >= HALF_FULL else "green"
 
 
-def axis_end(value: float) -> float:
+def round_axis_end(value: float) -> float:
     """Return the end of an axis that holds a value: 1, or a round number."""
     if value <= 1:
         return 1.0

@@ -16,7 +16,7 @@ from typing import Any
 from gostlab import __version__, startup
 from gostlab.cli import common, user_config
 from gostlab.errors import COMMAND, Complaint
-from gostlab.terminal_escape import Visible
+from gostlab.terminal_escape import EscapingStream
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ VERBS = (
         "run Linux's own packetdrill scripts in the sandbox, on the virtual clock",
     ),
     VerbEntry(
-        "cc", "gostlab.cli.assets", "congestion controls: the lab's, and your own from a C file"
+        "cc", "gostlab.cli.user_parts", "congestion controls: the lab's, and your own from a C file"
     ),
     VerbEntry(
         "kernel",
-        "gostlab.cli.assets",
+        "gostlab.cli.user_parts",
         "the sandbox's kernels: other versions of Linux, and trees of your own",
     ),
     VerbEntry(
@@ -103,7 +103,7 @@ VERBS = (
         "gostlab.plugin_check.plugin_cli",
         "tunnels, queues, traffic and more that there are, and the battery that checks one",
     ),
-    VerbEntry("gost", "gostlab.cli.assets", "GOSTs of several versions, side by side"),
+    VerbEntry("gost", "gostlab.cli.user_parts", "GOSTs of several versions, side by side"),
     VerbEntry(
         "replay",
         "gostlab.cli.result_verbs",
@@ -169,7 +169,9 @@ def main(argv: Sequence[str]) -> int:
         from gostlab.cli import completion
 
         common.argument_observers.append(completion.set_completer)
-        completion.answer(parser(completion.verb_of(os.environ.get("COMP_LINE", ""))))
+        completion.print_completions(
+            build_parser(completion.verb_of(os.environ.get("COMP_LINE", "")))
+        )
     with redirect_stdout(escape_output(sys.stdout)), redirect_stderr(escape_output(sys.stderr)):
         if not argv:
             print(INTRODUCTION)
@@ -184,52 +186,54 @@ def main(argv: Sequence[str]) -> int:
                 startup.discard_output()
                 return common.EXIT_FAILED
             except OSError as error:
-                return complain_of_system(error)
+                return print_system_error(error)
         return run_verb_with_errors(argv)
 
 
 def escape_output(stream: Any) -> Any:
     """Return a stream that escapes control characters."""
-    return stream if isinstance(stream, Visible) else Visible(stream, COMMAND)
+    return stream if isinstance(stream, EscapingStream) else EscapingStream(stream, COMMAND)
 
 
 def run_verb_with_errors(argv: Sequence[str]) -> int:
     """Run one verb, print any error in one line, and return the exit code."""
     try:
-        arguments = parser(argv[0], user_defaults=True).parse_args(argv)
+        arguments = build_parser(argv[0], user_defaults=True).parse_args(argv)
         raise_on_signals()
         return int(arguments.verb(arguments))
     except SystemExit as stop:  # argparse has printed the error
         return int(stop.code or 0)
     except KeyboardInterrupt:
-        common.complain(
+        common.print_error(
             "interrupted: what was finished is kept, and the same command goes on from there"
         )
         return common.EXIT_INTERRUPTED
     except Complaint as error:
-        common.complain(str(error))
+        common.print_error(str(error))
         return error.exit_status
     except BrokenPipeError:  # `./lab … | head`
         startup.discard_output()
         return common.EXIT_FAILED
     except OSError as error:
-        return complain_of_system(error)
+        return print_system_error(error)
     except MemoryError:
-        common.complain("not enough memory: is one of the files larger than it should be?")
+        common.print_error("not enough memory: is one of the files larger than it should be?")
         return common.EXIT_FAILED
 
 
-def complain_of_system(error: OSError) -> int:
+def print_system_error(error: OSError) -> int:
     """Print what the system refused, in one line; return the exit code."""
     if error.errno == errno.EAGAIN and error.filename is None:
-        common.complain(NO_PROCESS)
+        common.print_error(NO_PROCESS)
         return common.EXIT_FAILED
     what = error.filename or ("the system" if os.access(SEMAPHORES, os.W_OK) else IN_SEMAPHORES)
-    common.complain(f"{what}: {error.strerror or error}")
+    common.print_error(f"{what}: {error.strerror or error}")
     return common.EXIT_FAILED
 
 
-def parser(verb: str | None = None, *, user_defaults: bool = False) -> argparse.ArgumentParser:
+def build_parser(
+    verb: str | None = None, *, user_defaults: bool = False
+) -> argparse.ArgumentParser:
     """Return the parser of the command line, with the options of one verb or of all.
 
     user_defaults: whether options have the user's defaults. Raises BadInput for a wrong one.

@@ -23,7 +23,7 @@ WIDTH = 140  # columns of output that is no terminal
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def bar(value: float, max_value: float, cells: int, *, blocks: bool = True) -> str:
+def draw_bar(value: float, max_value: float, cells: int, *, blocks: bool = True) -> str:
     """Return a bar of `cells` characters at the maximum, of eighth blocks, or of #."""
     share = min(1.0, value / max_value) if max_value > 0 else 0.0
     if not blocks:
@@ -50,7 +50,7 @@ def answer_table(
     from rich.text import Text
 
     table = summary.plain_table()
-    times = summary.ratios(cells, first)
+    times = summary.ratios_to_first_cc(cells, first)
     max_bps = max((cell.goodput_bps or 0 for cell in cells), default=0)
     max_ms = max((cell.srtt_ms.median for cell in cells if cell.srtt_ms), default=0)
     rtt_bars, bars = width >= WIDE_ENOUGH, width >= NARROW
@@ -72,18 +72,18 @@ def answer_table(
     for index, cell in enumerate(cells):
         row: list[str | Text] = [cell.label]
         if bars:
-            drawn = bar(cell.goodput_bps or 0, max_bps, BAR_CELLS, blocks=blocks)
+            drawn = draw_bar(cell.goodput_bps or 0, max_bps, BAR_CELLS, blocks=blocks)
             cc = cell.factors.get("cc")
             row.append(Text(drawn, style=cc_colour(cc) if isinstance(cc, str) else ""))
-        row += [summary.rate_words(cell), spread_words(cell)]
+        row += [summary.format_goodput(cell), format_spread(cell)]
         if times:
             row.append(f"{times[index]:.2f}" if index in times else "–")
-        row += [summary.mbit(cell.udp_beside_bps)] if with_udp else []
+        row += [summary.format_mbit(cell.udp_beside_bps)] if with_udp else []
         if rtt_bars:
             row.append(Text(rtt_bar(cell, max_ms, blocks=blocks)))
         all_count = len(cell.counted) == len(cell.runs)
-        counted = "" if all_count else f", {summary.counted_words(cell)} count"
-        row += [summary.rtt_words(cell), resent_words(cell), cell.verdict + counted]
+        counted = "" if all_count else f", {summary.format_counted(cell)} count"
+        row += [summary.format_rtt(cell), format_retransmissions(cell), cell.verdict + counted]
         table.add_row(*row)
     return table
 
@@ -105,18 +105,18 @@ def spread_heading(cells: Sequence[CellResult]) -> str:
     return "least – most" if any(len(cell.counted) > 1 for cell in cells) else "interval"
 
 
-def spread_words(cell: CellResult) -> str:
+def format_spread(cell: CellResult) -> str:
     """Format the spread of the runs, or minimum, maximum and n below six runs."""
-    spread_text, counted = summary.spread_words(cell), len(cell.counted)
+    spread_text, counted = summary.format_spread(cell), len(cell.counted)
     if spread_text:
         return spread_text
     if counted > 1:
-        ends = " – ".join(summary.mbit(end(cell.goodputs_bps)) for end in (min, max))
+        ends = " – ".join(summary.format_mbit(end(cell.goodputs_bps)) for end in (min, max))
         return f"{ends}, n = {counted}"
     return f"n = {counted}"
 
 
-def resent_words(cell: CellResult) -> str:
+def format_retransmissions(cell: CellResult) -> str:
     """Format the WAN's retransmitted segments and their share, or the packets lost there."""
     if cell.wan_resent is None:
         lost = cell.path_lost
@@ -138,8 +138,8 @@ def fastest_lines(cells: Sequence[CellResult]) -> list[str]:
         return []  # a cell with several clusters has no single rate to rank
     ratio = max_bps / min_bps
     return [
-        f"Fastest: {fast.label} with {summary.mbit(max_bps)} Mbit/s, {ratio:.1f} times the"
-        f" slowest ({slow.label}: {summary.mbit(min_bps)})."
+        f"Fastest: {fast.label} with {summary.format_mbit(max_bps)} Mbit/s, {ratio:.1f} times the"
+        f" slowest ({slow.label}: {summary.format_mbit(min_bps)})."
     ]
 
 

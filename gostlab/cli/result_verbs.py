@@ -17,15 +17,17 @@ from gostlab.scheduler import summary
 
 
 @common.verb(
-    common.word(
+    common.declare_argument(
         "experiment",
         nargs="*",
         help="an experiment's name, or the path of its YAML file (default: every one with results);"
         " a run's folder, or its name, is a page of that run with every sample",
     ),
-    common.results("where the runs are"),
-    common.word("--out", type=Path, help="the folder to write into (default: RESULTS/report)"),
-    common.word(
+    common.results_option("where the runs are"),
+    common.declare_argument(
+        "--out", type=Path, help="the folder to write into (default: RESULTS/report)"
+    ),
+    common.declare_argument(
         "--open",
         nargs="?",
         type=Path,
@@ -34,7 +36,7 @@ from gostlab.scheduler import summary
         help="open the page in the desktop's browser; with RUN (a run's folder, or its name in the"
         " results) it is a page of that run with every sample",
     ),
-    common.flag("--json", 'print {"report": path}'),
+    common.declare_flag("--json", 'print {"report": path}'),
     example="./lab report thesis-tunnel",
 )
 def report_verb(arguments: argparse.Namespace) -> int:
@@ -57,7 +59,7 @@ def report_verb(arguments: argparse.Namespace) -> int:
 
 def is_run(results: Path, name: str) -> bool:
     """Return whether a name is a run's folder, or the name of a run in the results."""
-    return Path(name, "run.json").is_file() or bool(api.runs_called(results, name))
+    return Path(name, "run.json").is_file() or bool(api.find_runs_by_name(results, name))
 
 
 def open_page(page: Path) -> None:
@@ -75,14 +77,14 @@ def open_page(page: Path) -> None:
 
 
 @common.verb(
-    common.word("before", type=Path, help="a results folder of an experiment"),
-    common.word(
+    common.declare_argument("before", type=Path, help="a results folder of an experiment"),
+    common.declare_argument(
         "after",
         type=Path,
         nargs="+",
         help="another, of the same questions; or reports of `iperf3 -J` on your machines",
     ),
-    common.word(
+    common.declare_argument(
         "--threshold",
         type=float,
         default=5.0,
@@ -108,7 +110,7 @@ def compare_verb(arguments: argparse.Namespace) -> int:
         table = summary.plain_table()
         for column in changes_table.columns:
             table.add_column(column.heading, justify="right" if column.numeric else "left")
-        for row in changes_table.shown():
+        for row in changes_table.formatted_rows():
             table.add_row(*row)
         console.print(table)
     for heading, cells in (
@@ -144,7 +146,7 @@ def compare_own_reports(arguments: argparse.Namespace) -> int:
         table.add_column(heading, justify=justify)
     for row in rows:
         yours = f"{row.yours:.4g}" + (f" (n = {row.tests})" if row.tests > 1 else "")
-        spread = own_measurements.interval_words(row)
+        spread = own_measurements.format_interval(row)
         table.add_row(
             row.cell, row.metric, f"{row.lab:.4g}", spread, yours, f"{row.times:.3g}", row.verdict
         )
@@ -154,8 +156,8 @@ def compare_own_reports(arguments: argparse.Namespace) -> int:
 
 
 @common.verb(
-    common.word("run", type=Path, nargs="+", help="a run's result folder"),
-    common.flag("--json", "the figures as JSON and nothing else"),
+    common.declare_argument("run", type=Path, nargs="+", help="a run's result folder"),
+    common.declare_flag("--json", "the figures as JSON and nothing else"),
     example="./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
 )
 def replay_verb(arguments: argparse.Namespace) -> int:
@@ -171,10 +173,10 @@ def replay_verb(arguments: argparse.Namespace) -> int:
 
 
 @common.verb(
-    common.results("where the runs are"),
-    common.word(
+    common.results_option("where the runs are"),
+    common.declare_argument(
         "--cores",
-        type=common.count,
+        type=common.parse_count,
         help="the CPUs that the results were made with (default: this machine's)",
     ),
     common.JSON,

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from gostlab import api, sandbox, shell
 from gostlab.atomic_write import write_whole
 from gostlab.cli import (
-    coexistence,
+    app_metrics,
+    coexistence_table,
     common,
     expectation_table,
-    flow_lines,
     live_view,
     result_table,
     settling,
@@ -40,7 +40,7 @@ LIVE_SAMPLE = "100ms"  # ten frames a second
 REPEAT = "runs of each combination; from 6 on there is an interval (default: 1)"
 
 
-def pace(text: str) -> float:
+def parse_pace(text: str) -> float:
     """Parse the pace of the live picture. Raises ArgumentTypeError."""
     try:
         value = float(text)
@@ -55,52 +55,56 @@ def add_set_option(verb: argparse.ArgumentParser) -> None:
     """Add --set, whose help names every setting; settings are loaded only when needed."""
     names = ", ".join(settings.SETTINGS)
     help_text = f"override a factor, or a setting: {names} (./lab settings NAME says more)"
-    common.listed("--set", "FACTOR=A,B", help_text)(verb)
+    common.declare_repeatable_option("--set", "FACTOR=A,B", help_text)(verb)
 
 
 LIVE = (  # options for drawing runs on the terminal
-    common.flag("--live", "show queue and windows on the terminal, of 4 runs at most"),
-    common.word(
+    common.declare_flag("--live", "show queue and windows on the terminal, of 4 runs at most"),
+    common.declare_argument(
         "--pace",
-        type=pace,
+        type=parse_pace,
         default=1.0,
         help="with --live: network seconds per second of real time (default: 1)",
     ),
 )
-JUNIT = common.word(
+JUNIT = common.declare_argument(
     "--junit", type=Path, metavar="FILE", help="write cells and expectations as JUnit XML, too"
 )
 RUN_OPTIONS = (  # options that `run` and topo.py share
-    common.flag("--quick", "the experiment's short form"),
+    common.declare_flag("--quick", "the experiment's short form"),
     add_set_option,
-    common.listed("--matrix", "MATRIX", "only this matrix of the experiment"),
+    common.declare_repeatable_option("--matrix", "MATRIX", "only this matrix of the experiment"),
     common.MACHINE,
-    common.word("--clock", choices=("virtual", "real"), help="override the experiment's clock"),
-    common.word(
+    common.declare_argument(
+        "--clock", choices=("virtual", "real"), help="override the experiment's clock"
+    ),
+    common.declare_argument(
         "--seed", type=int, help="seed of the random number generators (default: the file's)"
     ),
-    common.word("--repeat", type=int, help="runs of each cell (default: the file's)"),
-    common.jobs("number of parallel runs (default: one per CPU; native: 1)"),
-    common.results("where results go"),
-    common.flag("--retry-failed", "run failed runs again"),
-    common.flag("--dry-run", "list the runs (--json: their descriptions) and stop"),
-    common.word(
+    common.declare_argument("--repeat", type=int, help="runs of each cell (default: the file's)"),
+    common.jobs_option("number of parallel runs (default: one per CPU; native: 1)"),
+    common.results_option("where results go"),
+    common.declare_flag("--retry-failed", "run failed runs again"),
+    common.declare_flag("--dry-run", "list the runs (--json: their descriptions) and stop"),
+    common.declare_argument(
         "--capture",
         metavar="WHAT",
         help="record packets in pcapng files: wan, links, legs, or a link (as --set capture=WHAT)",
     ),
-    common.word(
+    common.declare_argument(
         "--shard",
         metavar="I/N",
         help="run only the I-th of N parts (3/40); other processes run the others",
     ),
-    common.word(
+    common.declare_argument(
         "--dask",
         metavar="SCHEDULER|local:N",
         help="run on the workers of a Dask scheduler (tls://host:8786), or on N local processes",
     ),
-    common.flag("--check-hosts", "with --dask: first see whether two workers agree bit for bit"),
-    common.flag("--json", "print the outcome as JSON and nothing else"),
+    common.declare_flag(
+        "--check-hosts", "with --dask: first see whether two workers agree bit for bit"
+    ),
+    common.declare_flag("--json", "print the outcome as JSON and nothing else"),
     JUNIT,
     *LIVE,
     common.QUIET,
@@ -111,8 +115,12 @@ RUN_OPTIONS = (  # options that `run` and topo.py share
 
 def path_options(when: str = "") -> tuple[common.AddArgument, common.AddArgument]:
     return (
-        common.word("--profile", default="la-hamina", help=f"{when}the path (default: la-hamina)"),
-        common.word("--cc", default="cubic", help=f"{when}congestion control (default: cubic)"),
+        common.declare_argument(
+            "--profile", default="la-hamina", help=f"{when}the path (default: la-hamina)"
+        ),
+        common.declare_argument(
+            "--cc", default="cubic", help=f"{when}congestion control (default: cubic)"
+        ),
     )
 
 
@@ -159,7 +167,7 @@ def progress_observer(
     )
 
 
-def overrides(pairs: Sequence[str]) -> dict[str, str]:
+def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
     """Parse the values of --set by name. Raises BadInput."""
     levels: dict[str, str] = {}
     for name, value in named_values("--set", pairs, "factor=value (like streams=1,4)"):
@@ -170,7 +178,7 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 
 @common.verb(
-    common.word(
+    common.declare_argument(
         "experiment",
         nargs="+",
         help="a name in experiments/ or the path of a YAML file; several share the CPUs",
@@ -182,7 +190,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
     experiments = [
         api.Experiment.from_file(
             name,
-            settings=overrides([*arguments.set, *capture_pairs(arguments.capture)]),
+            settings=parse_overrides([*arguments.set, *capture_settings(arguments.capture)]),
             matrices=arguments.matrix,
             quick=arguments.quick,
             machine=arguments.machine,
@@ -202,7 +210,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
     cluster = {"dask": arguments.dask, "check_hosts": arguments.check_hosts}
     outcomes = execute_runs(experiments, arguments, quiet=arguments.json, **cluster)
     judged = judge_all(experiments, outcomes, arguments.junit)
-    return conclude(outcomes, arguments.results, judged, as_json=arguments.json)
+    return print_outcomes(outcomes, arguments.results, judged, as_json=arguments.json)
 
 
 # The judged expectations of each experiment, by its name.
@@ -219,7 +227,7 @@ def judge_all(
     }
     for experiment in experiments:
         if experiment.shard and any(matrix.expect for matrix in experiment.file.matrices):
-            common.complain(
+            common.print_error(
                 f"{experiment.name}: a shard judges no expectation: ./lab run without --shard,"
                 " with all of its runs there, does"
             )
@@ -228,7 +236,7 @@ def judge_all(
     return judged
 
 
-def capture_pairs(captured: str | None) -> list[str]:
+def capture_settings(captured: str | None) -> list[str]:
     """Return --capture as --set takes it."""
     return [] if captured is None else [f"capture={captured}"]
 
@@ -247,7 +255,9 @@ def execute_runs(
     missing = None if dask else api.missing_parts(runs, jobs=jobs, gost=gost)
     if missing and missing.any:
         build_time = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
-        common.complain(f"{missing.words}: not there yet: fetched and built now, once{build_time}")
+        common.print_error(
+            f"{missing.names_line}: not there yet: fetched and built now, once{build_time}"
+        )
         hidden = quiet or arguments.quiet
         api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=hidden)
     workers = None
@@ -264,51 +274,51 @@ def execute_runs(
 
 @common.verb(
     add_setting_options,
-    common.word(
+    common.declare_argument(
         "--path",
         metavar="FILE",
         help="the path, as you have it: any file that `./lab profile import` reads (a recording, tc"
         " lines, Mininet's TCLink); two files: A,B",
     ),
-    common.word(
+    common.declare_argument(
         "--gost-config",
         metavar="FILE",
         help="the tunnel, as your GOST has it: its YAML or JSON, or a file with its command lines;"
         " the client's, or CLIENT,SERVER",
     ),
-    common.word(
+    common.declare_argument(
         "--run-server",
         metavar="COMMAND",
         help="server command in place of iperf3's; it listens on $HOST and $PORT",
     ),
-    common.word(
+    common.declare_argument(
         "--run-client",
         metavar="COMMAND",
         help="client command; it connects for $SECONDS at most (--direction download: it receives)",
     ),
-    common.word("--repeat", type=int, default=1, help=REPEAT),
-    common.word(
+    common.declare_argument("--repeat", type=int, default=1, help=REPEAT),
+    common.declare_argument(
         "--seed", type=int, default=1, help="seed of the random number generators (default: 1)"
     ),
     common.JSON,
-    common.flag("--csv", "the table as CSV and nothing else"),
-    common.listed(
+    common.declare_flag("--csv", "the table as CSV and nothing else"),
+    common.declare_repeatable_option(
         "--expect",
         "TEXT",
         'what must hold, or the exit code is 1: "goodput >= 8 Mbit/s", "bbr.goodput >= 3 ×'
         ' cubic.goodput", "verdict: ok"; several times for several',
     ),
     JUNIT,
-    common.word(
+    common.declare_argument(
         "--save", type=Path, metavar="FILE", help="also write the question as an experiment file"
     ),
-    common.flag("--dry-run", "list the runs and stop"),
-    common.flag("--retry-failed", "run failed runs again"),
+    common.declare_flag("--dry-run", "list the runs and stop"),
+    common.declare_flag("--retry-failed", "run failed runs again"),
     *LIVE,
     common.QUIET,
     common.VERBOSE,
-    common.jobs(),
-    common.results("where results go"),
+    common.jobs_option(),
+    common.results_option("where results go"),
     common.MACHINE,
     common.GOST,
     example="./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr"
@@ -331,12 +341,12 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.live:
         given.setdefault("sample", LIVE_SAMPLE)
     if arguments.path:
-        given = with_path(arguments.path, given)
+        given = add_imported_path(arguments.path, given)
     tunnel = str(given.get("tunnel", ""))
     if tunnel.endswith((".yml", ".yaml", ".json")):
         raise BadInput(f"--tunnel {tunnel}: a file; GOST's configuration is --gost-config {tunnel}")
     if arguments.gost_config:
-        given = with_gost_config(arguments.gost_config, given)
+        given = add_gost_tunnel(arguments.gost_config, given)
     programs, repetitions = (arguments.run_server, arguments.run_client), arguments.repeat
     question = adhoc.to_question(
         given, repetitions=repetitions, seed=arguments.seed, own=programs, expect=arguments.expect
@@ -348,24 +358,24 @@ def try_verb(arguments: argparse.Namespace) -> int:
         return list_runs([experiment], arguments.results, as_json=arguments.json)
     [outcome] = execute_runs([experiment], arguments, quiet=arguments.json or arguments.csv)
     judged = judge_all([experiment], [outcome], arguments.junit)
-    cells = api.contests(outcome) if question.ranks_flows else api.summary(outcome)
-    measures = flow_lines.flow_measures(cells)
+    cells = api.contest_cells(outcome) if question.ranks_flows else api.cell_results(outcome)
+    measures = app_metrics.flow_measures(cells)
     if arguments.json:
         identity = {"experiment": question.name, "folder": str(arguments.results / question.name)}
         of_flows = {"flow_measures": measures} if measures else {}
-        common.print_json({**identity, **json_of(outcome, judged), "cells": cells, **of_flows})
+        common.print_json({**identity, **outcome_json(outcome, judged), "cells": cells, **of_flows})
         return exit_code(outcome, judged)
     for line in outcome.complaints:
-        common.complain(line)
+        common.print_error(line)
     if arguments.csv:
-        print((coexistence if question.ranks_flows else result_table).to_csv(cells), end="")
+        print((coexistence_table if question.ranks_flows else result_table).to_csv(cells), end="")
         return exit_code(outcome, judged)
     if question.ranks_flows:
-        coexistence.print_contest(cells, sys.stdout)
-        for line in flow_lines.flow_lines(measures):
+        coexistence_table.print_contest(cells, sys.stdout)
+        for line in app_metrics.flow_lines(measures):
             print(line)
     else:
-        settled = [*flow_lines.flow_lines(measures), *settling.settling_lines(cells)]
+        settled = [*app_metrics.flow_lines(measures), *settling.settling_lines(cells)]
         result_table.print_answer(cells, outcome.first_cc, sys.stdout, settled)
     expectation_table.print_judgements(judged[question.name], sys.stdout)
     print(f"kept in {arguments.results / question.name}", end="")
@@ -377,11 +387,11 @@ def try_verb(arguments: argparse.Namespace) -> int:
     return exit_code(outcome, judged)
 
 
-def with_path(files: str, given: Mapping[str, str]) -> dict[str, str]:
+def add_imported_path(files: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return a question's settings on an imported path. Raises BadInput."""
     from gostlab.profile_import import import_cli
 
-    imported = import_cli.read_asked_path(files, given)
+    imported = import_cli.import_for_question(files, given)
     for line in imported.lines:
         common.say(line)
     of_path = {"profile": str(imported.path), **imported.settings}
@@ -390,7 +400,7 @@ def with_path(files: str, given: Mapping[str, str]) -> dict[str, str]:
     return {**of_path, **others}
 
 
-def with_gost_config(files: str, given: Mapping[str, str]) -> dict[str, str]:
+def add_gost_tunnel(files: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return a question's settings with the tunnel of GOST's configuration. Raises BadInput."""
     config = gost_config.read_gost_config(files)
     for line in config.taken:
@@ -424,26 +434,26 @@ def list_runs(experiments: Sequence[api.Experiment], results: Path, *, as_json: 
 
 
 @common.verb(
-    common.word(
+    common.declare_argument(
         "run",
         metavar="RUN.json",
         help="a run.json, or one entry of `./lab run X --dry-run --json`; - for standard input",
     ),
-    common.word(
+    common.declare_argument(
         "folder",
         metavar="FOLDER",
         nargs="?",
         type=Path,
         help="path of the run's folder (default: the entry's)",
     ),
-    common.flag("--retry-failed", "make it again if it failed before"),
-    common.flag("--json", "print its status as JSON and nothing else"),
+    common.declare_flag("--retry-failed", "make it again if it failed before"),
+    common.declare_flag("--json", "print its status as JSON and nothing else"),
     common.GOST,
     example="./lab exec run.json results/mine/again",
 )
 def exec_verb(arguments: argparse.Namespace) -> int:
     """Run `./lab exec`; return 0 as soon as there is a status, of any outcome."""
-    end = api.execute(
+    end = api.execute_run_file(
         arguments.run, arguments.folder, gost=arguments.gost, retry_failed=arguments.retry_failed
     )
     result = end.verdict if end.outcome == "ok" else end.error
@@ -452,14 +462,17 @@ def exec_verb(arguments: argparse.Namespace) -> int:
     return common.EXIT_OK
 
 
-def conclude(
+def print_outcomes(
     outcomes: Sequence[ExperimentResult], results: Path, judged: Judged, *, as_json: bool
 ) -> int:
     """Print the outcomes of `run`, and return the most severe exit code."""
     several = len(outcomes) > 1
     if as_json:
         by_experiment = {
-            outcome.experiment: {**json_of(outcome, judged), "cells": api.summary(outcome)}
+            outcome.experiment: {
+                **outcome_json(outcome, judged),
+                "cells": api.cell_results(outcome),
+            }
             for outcome in outcomes
         }
         common.print_json(by_experiment if several else by_experiment[outcomes[0].experiment])
@@ -471,7 +484,7 @@ def conclude(
     return common.EXIT_FAILED if common.EXIT_FAILED in codes else max(codes)
 
 
-def json_of(outcome: ExperimentResult, judged: Judged) -> dict[str, object]:
+def outcome_json(outcome: ExperimentResult, judged: Judged) -> dict[str, object]:
     """Return an outcome for programs, with its judged expectations."""
     expectations = [judgement.to_json() for judgement in judged[outcome.experiment]]
     return {**outcome.to_json(), "expectations": expectations}
@@ -480,8 +493,8 @@ def json_of(outcome: ExperimentResult, judged: Judged) -> dict[str, object]:
 def print_outcome(outcome: ExperimentResult, results: Path, judged: Judged) -> None:
     """Print an experiment's outcome, and the next command."""
     for line in outcome.complaints:
-        common.complain(line)
-    summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
+        common.print_error(line)
+    summary.print_summary(api.cell_results(outcome), outcome.first_cc, sys.stdout)
     print(f"{outcome.counts_line} · {results}")
     for line in capture_lines(outcome):
         print(line)
@@ -513,7 +526,7 @@ def exit_code(outcome: ExperimentResult, judged: Judged) -> int:
 
 @common.verb(
     *path_options(),
-    common.word(
+    common.declare_argument(
         "--clock",
         choices=("virtual", "real"),
         default="real",
@@ -521,11 +534,13 @@ def exit_code(outcome: ExperimentResult, judged: Judged) -> int:
     ),
     common.MACHINE,
     common.GOST,
-    common.listed("--set", "SETTING=VALUE", "override a setting, like rate=20mbit"),
+    common.declare_repeatable_option(
+        "--set", "SETTING=VALUE", "override a setting, like rate=20mbit"
+    ),
     example="./lab shell --profile plain-100ms --set rate=20mbit --set rtt=60ms",
 )
 def shell_verb(arguments: argparse.Namespace) -> int:
-    choice = sandbox.choose(arguments.machine)
+    choice = sandbox.choose_machine(arguments.machine)
     is_native = choice.name == "native"
     clock = "real" if is_native else arguments.clock or "real"
     run = expand.single_run(
@@ -533,25 +548,25 @@ def shell_verb(arguments: argparse.Namespace) -> int:
         cc=arguments.cc,
         machine=choice.name,
         clock=clock,
-        overrides=overrides(arguments.set),
+        overrides=parse_overrides(arguments.set),
     )
     needs_terminal = not is_native and os.environ.get("GOSTLAB_ALLOW_PIPE") != "1"
     if needs_terminal and not sys.stdin.isatty():
         raise BadInput("shell needs a terminal to talk to (standard input is not one)")
     parts = locate.find_parts(arguments.gost)
-    common.complain(f"machine: {choice.name} ({choice.reason})")
+    common.print_error(f"machine: {choice.name} ({choice.reason})")
     return shell.open_shell(run, parts)
 
 
 @common.verb(
-    common.flag("--cli", "Mininet's prompt in the lab instead of a matrix"),
-    common.word(
+    common.declare_flag("--cli", "Mininet's prompt in the lab instead of a matrix"),
+    common.declare_argument(
         "--experiment",
         nargs="+",
         default=["thesis-tunnel"],
         help="what to run (default: thesis-tunnel)",
     ),
-    common.flag("--full", "the full matrix instead of the quick one"),
+    common.declare_flag("--full", "the full matrix instead of the quick one"),
     *path_options("with --cli: "),
     *RUN_OPTIONS,
     prog="topo.py",

@@ -4,13 +4,15 @@
 import argparse
 
 from gostlab.cli import buffer_advice, settings_help
-from gostlab.cli.common import EXIT_OK, JSON, print_either, verb, word
-from gostlab.errors import BadInput, bounded
+from gostlab.cli.common import EXIT_OK, JSON, declare_argument, print_either, verb
+from gostlab.errors import BadInput, require_bounds
 from gostlab.spec.value_types import RATE, TIME
 
 
 @verb(
-    word("setting", nargs="?", metavar="NAME", help="one of them, or forward.loss, cc.client"),
+    declare_argument(
+        "setting", nargs="?", metavar="NAME", help="one of them, or forward.loss, cc.client"
+    ),
     JSON,
     example="./lab settings buffer",
 )
@@ -22,9 +24,11 @@ def settings_verb(arguments: argparse.Namespace) -> int:
 
 
 @verb(
-    word("rate", help="rate of the bottleneck, like 100mbit"),
-    word("rtt", help="round-trip time, like 168ms"),
-    word("--streams", type=int, default=1, help="number of parallel connections (default: 1)"),
+    declare_argument("rate", help="rate of the bottleneck, like 100mbit"),
+    declare_argument("rtt", help="round-trip time, like 168ms"),
+    declare_argument(
+        "--streams", type=int, default=1, help="number of parallel connections (default: 1)"
+    ),
     JSON,
     example="./lab window 100mbit 168ms",
 )
@@ -32,7 +36,7 @@ def window_verb(arguments: argparse.Namespace) -> int:
     try:
         rate_bps = RATE.of("rate", arguments.rate)
         rtt_s = float(TIME.of("time", arguments.rtt))
-        bounded(f"--streams {arguments.streams}", arguments.streams, 1, 1000)
+        require_bounds(f"--streams {arguments.streams}", arguments.streams, 1, 1000)
         advice = buffer_advice.advise_window(rate_bps, rtt_s, arguments.streams)
     except ValueError as error:
         raise BadInput(str(error)) from None

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 from gostlab.spec.profile import DIRECTIONS
 from gostlab.spec.settings import PATH_FIELDS, SETTINGS, field_of, known_names
-from gostlab.spec.yaml_source import BadInput, KeySchema, meant
+from gostlab.spec.yaml_source import BadInput, KeySchema, suggest_name
 
 
 def describe_setting(name: str) -> str:
     """Describe a setting in a few lines. Raises BadInput if there is none of that name."""
-    field = field_called(name)
+    field = find_setting(name)
     properties = {
         "written as": field.unit,
         "one of": ", ".join(values_of(field)),
@@ -42,7 +42,7 @@ def list_settings() -> str:
 
 def settings_json(name: str | None = None) -> list[dict[str, object]]:
     """Return every setting, or one, as JSON. Raises BadInput for an unknown name."""
-    fields = SETTINGS if name is None else {name: field_called(name)}
+    fields = SETTINGS if name is None else {name: find_setting(name)}
     return [
         {
             "name": name,
@@ -56,11 +56,11 @@ def settings_json(name: str | None = None) -> list[dict[str, object]]:
     ]
 
 
-def field_called(name: str) -> KeySchema:
+def find_setting(name: str) -> KeySchema:
     """Return the schema of a setting. Raises BadInput."""
     field = field_of(name)
     if field is None:
-        raise BadInput(f"{name}: nothing that can be set ({meant(name, known_names())})")
+        raise BadInput(f"{name}: nothing that can be set ({suggest_name(name, known_names())})")
     return field
 
 
@@ -77,7 +77,7 @@ def default_of(name: str, field: KeySchema) -> str:
     return "the profile's own" if name.rpartition(".")[2] in PATH_FIELDS else "none"
 
 
-def meaning(field: KeySchema) -> str:
+def format_meaning(field: KeySchema) -> str:
     """Format the meaning of a field, with its unit or its values."""
     listed = values_of(field)
     values = f"one of {as_code(listed)}" if listed else field.unit

@@ -15,8 +15,8 @@ from gostlab.scheduler.cell_result import CellResult
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.tcp_windows import flow_windows
 from gostlab.tcpmodel.averages import mean, median
-from gostlab.tcpmodel.limits import MTU_BYTES
 from gostlab.tcpmodel.response import bdp_bytes, cubic_epoch_s
+from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 MAX_SLICES, MIN_SLICES = 20, 8  # number of slices of the measured part
 TOLERANCE = 0.05  # relative deviation of a settled rate
@@ -37,7 +37,7 @@ def settling_lines(cells: Sequence[CellResult]) -> list[str]:
     lines = []
     for cell in cells:
         runs = cell.runs
-        settlings = [item for end in runs if end.counts and (item := settling_of(end.folder))]
+        settlings = [item for end in runs if end.counts and (item := read_settling(end.folder))]
         first_s, last_s = runs[0].run.window_s
         measured_s = min(last_s, runs[0].run.length_s) - first_s
         if settlings and cell.goodput_bps:
@@ -46,12 +46,12 @@ def settling_lines(cells: Sequence[CellResult]) -> list[str]:
             if late_ratio > MIN_LATE_RATIO:
                 lines.append(
                     f"{cell.label}: the rate settled after about {settled_s:.2g} s:"
-                    f" {summary.mbit(cell.goodput_bps)} Mbit/s over all {measured_s:g} s,"
-                    f" {summary.mbit(late_ratio * cell.goodput_bps)} over the last half"
+                    f" {summary.format_mbit(cell.goodput_bps)} Mbit/s over all {measured_s:g} s,"
+                    f" {summary.format_mbit(late_ratio * cell.goodput_bps)} over the last half"
                     f" (--skip {first_s + settled_s:.2g}s, or a longer --for)"
                 )
                 continue
-        epoch_s = epoch_of(runs[0].run)
+        epoch_s = cubic_epoch_of_run_s(runs[0].run)
         if epoch_s and measured_s < MIN_EPOCHS * epoch_s:
             lines.append(
                 f"{cell.label}: CUBIC's cycle (RFC 9438) lasts about {epoch_s:.2g} s,"
@@ -60,7 +60,7 @@ def settling_lines(cells: Sequence[CellResult]) -> list[str]:
     return lines
 
 
-def settling_of(folder: Path) -> Settling | None:
+def read_settling(folder: Path) -> Settling | None:
     """Return when the rate through a run's bottleneck settled, or None if unknown."""
     run, flows_json = read_run(folder), read_object(folder / "flows.json")
     if run is None or flows_json is None or run.changes:
@@ -74,10 +74,10 @@ def settling_of(folder: Path) -> Settling | None:
         first_s, last_s = max(flow.start_s for flow in flows), min(flow.end_s for flow in flows)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return settling(points, first_s, last_s)
+    return find_settling(points, first_s, last_s)
 
 
-def settling(
+def find_settling(
     points: Sequence[tuple[float, float]], first_s: float, last_s: float
 ) -> Settling | None:
     """Return when a rate settled between two instants, or None with too few samples.
@@ -103,7 +103,7 @@ def settling(
     return Settling(edges[next(after)][0] - first_s, late / mean(rates))
 
 
-def epoch_of(run: RunSpec) -> float | None:
+def cubic_epoch_of_run_s(run: RunSpec) -> float | None:
     """Return the duration of CUBIC's cycle between self-inflicted losses on a run's path.
 
     None if losses come from the path, or if another congestion control or several flows send.

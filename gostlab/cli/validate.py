@@ -12,9 +12,9 @@ from gostlab.cli import common
 
 
 @common.verb(
-    common.flag("--quick", "run the short form"),
-    common.jobs(),
-    common.results("folder of the results"),
+    common.declare_flag("--quick", "run the short form"),
+    common.jobs_option(),
+    common.results_option("folder of the results"),
     common.JSON,
     example="./lab validate --quick",
 )
@@ -22,14 +22,14 @@ def validate_verb(arguments: argparse.Namespace) -> int:
     """Print target, lab and verdict; return 1 if one disagrees or a run does not count."""
     experiment = api.Experiment.from_file("validation", quick=arguments.quick, machine="sandbox")
     outcome = experiment.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
-    questions = published.questions("validation", quick=arguments.quick)
+    questions = published.question_keys("validation", quick=arguments.quick)
     loaded = answers.load_results(arguments.results, "validation", questions).runs
     known = published.load_study("validation", arguments.results)
     matrices = {run.matrix for run in experiment.runs}
     judged = published_targets.target_rows(known, cells.to_matrices(loaded))
     rows = [row for row in judged if row.matrix in matrices]
     for line in outcome.complaints:
-        common.complain(line)
+        common.print_error(line)
     counts = f"{outcome.counts_line} · {arguments.results}"
     print(counts, file=sys.stderr if arguments.json else sys.stdout)
     table = published_targets.to_table(rows, "validation", "Target, lab, verdict")

@@ -63,7 +63,7 @@ def short(value: object) -> str:
 def identify(gost: Path | None = None) -> dict[str, Any]:
     """Return this machine's identity as plain data. Raises MissingPart."""
     parts = locate.find_parts(gost)
-    handed = sandbox.hand_over(parts)
+    handed = sandbox.build_parts_json(parts)
     tunnel, root = handed["tunnel"], require_root()
     return asdict(
         Identity(

@@ -19,7 +19,7 @@ PING_BITS = (64 + 20 + 14) * 8
 ARP_WAITS_S, MIN_PING_WAIT_S = 3, 5
 
 
-def check_idle(network: Network, run: RunSpec, shaper: Shaper, name: str) -> list[Check]:
+def check_idle_rtts(network: Network, run: RunSpec, shaper: Shaper, name: str) -> list[Check]:
     """Ping the idle path of every pair of hosts with a flow, and return a check for each.
 
     Raises NetworkError.

@@ -24,7 +24,7 @@ from typing import TypedDict
 
 from gostlab import __version__
 from gostlab.guest.network import Interface, Network, NetworkError
-from gostlab.guest.shaping import under_test
+from gostlab.guest.shaping import is_under_test
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
 from gostlab.registry.tunnels import INNER
 from gostlab.results import pcapng
@@ -246,7 +246,7 @@ def capturing(run: RunSpec, network: Network, folder: Path) -> Iterator[Recorder
 
 def files_of_paths(run: RunSpec, network: Network) -> list[CaptureFile]:
     """Return the files at both ends of each path that the flows take, or of the named link."""
-    shaped = [interface for interface in network.shaped if under_test(run, interface)]
+    shaped = [interface for interface in network.shaped if is_under_test(run, interface)]
     links = dict.fromkeys(interface.link for interface in shaped)
     return [
         path_file(network, shaped, link, direction)

@@ -123,8 +123,8 @@ class CommandLog:
         `reports` has each flow's type and report.
         """
         self.write("load_ends")
-        for name, (kind, report) in reports.items():
-            self.write(f"goodput {shlex.quote(name)} {kind} {shlex.quote(report)}")
+        for name, (traffic_type, report) in reports.items():
+            self.write(f"goodput {shlex.quote(name)} {traffic_type} {shlex.quote(report)}")
 
     def write_file(self, path: Path, content: bytes, mode: int) -> None:
         """Write a file as a here-document, in Base64 if it is not text."""

@@ -19,7 +19,7 @@ from gostlab.guest.qdisc import (
     TcOptions,
 )
 from gostlab.spec.path_spec import LossSpec, ReorderSpec, ShareSpec, SlotSpec
-from gostlab.tcpmodel.limits import DELAY_LIMIT_PKTS
+from gostlab.tcpmodel.run_limits import DELAY_LIMIT_PKTS
 
 # A rate on the delay line makes netem send in the order of arrival, despite the jitter: this rate
 # is so high that it has no other effect.
@@ -155,7 +155,7 @@ class Netem(Qdisc):
             duplicate=shares["duplicate"] if any(shares["duplicate"]) or self.duplicate else None,
             corrupt=shares["corrupt"] if any(shares["corrupt"]) or self.corrupt else None,
             reorder=reorder,
-            slot=installed_slot(options["slot"]) if "slot" in options else no_slot,
+            slot=parse_slot(options["slot"]) if "slot" in options else no_slot,
         )
 
 
@@ -164,7 +164,7 @@ def percent(share: float) -> str:
     return f"{share * 100:.8f}%"
 
 
-def installed_slot(options: TcOptions) -> tuple[float, float, int, int]:
+def parse_slot(options: TcOptions) -> tuple[float, float, int, int]:
     """Return times in ms, packets and bytes of tc's JSON of slots, which has seconds."""
     names = ("distribution", "jitter") if "distribution" in options else ("min-delay", "max-delay")
     first_ms, second_ms = (float(options[name]) * 1000 for name in names)
@@ -178,34 +178,34 @@ def build_delay_line(direction: ShapedDirection, seed: int) -> Netem:
         limit_pkts=DELAY_LIMIT_PKTS,
         delay_ms=direction.delay_ms,
         jitter_ms=jitter_ms,
-        loss=loss_numbers(loss),
+        loss=loss_args(loss),
         seed=seed,
         rate_bps=ORDERING_RATE_BPS if direction.ordered and jitter_ms else None,
         distribution=(direction.distribution or None) if jitter_ms else None,
         every_pkts=loss.packets,
         # netem accepts ecn only together with a loss
-        ecn=direction.ecn == "losses" and bool(loss_numbers(loss)),
+        ecn=direction.ecn == "losses" and bool(loss_args(loss)),
         loss_correlation=loss.correlation or None,
-        duplicate=share_numbers(direction.duplicate),
-        corrupt=share_numbers(direction.corrupt),
-        reorder=reorder_numbers(direction.reorder),
-        slot=slot_numbers(direction.slot),
+        duplicate=share_args(direction.duplicate),
+        corrupt=share_args(direction.corrupt),
+        reorder=reorder_args(direction.reorder),
+        slot=slot_args(direction.slot),
         slot_distribution=direction.slot.distribution if direction.slot else None,
     )
 
 
-def share_numbers(share: ShareSpec | None) -> tuple[float, float] | None:
+def share_args(share: ShareSpec | None) -> tuple[float, float] | None:
     return None if share is None else (share.share, share.correlation)
 
 
-def reorder_numbers(reorder: ReorderSpec | None) -> tuple[float, float, int] | None:
+def reorder_args(reorder: ReorderSpec | None) -> tuple[float, float, int] | None:
     """Return share, correlation and gap of a reordering; without a share netem takes no gap."""
     if reorder is None:
         return None
     return reorder.share, reorder.correlation, reorder.distance if reorder.share else 0
 
 
-def slot_numbers(slot: SlotSpec | None) -> tuple[float, float, int, int] | None:
+def slot_args(slot: SlotSpec | None) -> tuple[float, float, int, int] | None:
     if slot is None:
         return None
     times_ms = (slot.min_ms, slot.max_ms)
@@ -214,7 +214,7 @@ def slot_numbers(slot: SlotSpec | None) -> tuple[float, float, int, int] | None:
     return (*times_ms, slot.packets or 0, slot.bytes or 0)
 
 
-def loss_numbers(loss: LossSpec) -> tuple[float, ...]:
+def loss_args(loss: LossSpec) -> tuple[float, ...]:
     """Return the numbers of netem's loss models in tc's order; () if netem loses nothing."""
     if loss.model == "periodic":
         return ()

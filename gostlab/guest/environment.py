@@ -56,7 +56,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def environment(
-    run: RunSpec, programs: Programs, parts: PartsJson, sysctls: Mapping[str, Mapping[str, str]]
+    run: RunSpec, programs: RunPrograms, parts: PartsJson, sysctls: Mapping[str, Mapping[str, str]]
 ) -> JsonObject:
     """Return the contents of env.json about machine, kernel and programs.
 
@@ -78,18 +78,18 @@ def environment(
         "iperf3_program": programs.iperf3.to_json(),
         "mininet": MININET_VERSION,
         "python": platform.python_version(),
-        "modules_read": modules_read(),
+        "modules_source": modules_source(),
         **web_programs(run, programs),
         "tunnel": programs.tunnel and programs.tunnel.to_json(),
         **({"modules": parts["modules"]} if parts.get("modules") else {}),
         **({"other_kernel": parts["kernel"]} if parts.get("kernel") else {}),
         "tcp_mem_pages": TCP_MEM.read_text(encoding="ascii").split(),
         "sysctls": sysctls,
-        "host": below(),
+        "host": host_below(),
     }
 
 
-def modules_read() -> str:
+def modules_source() -> str:
     """Return whether all imports came from the one bundle (gostlab.sandbox.module_bundle).
 
     If not, the samples depend on the number of the lab's files.
@@ -98,7 +98,7 @@ def modules_read() -> str:
 
 
 @dataclass(frozen=True)
-class Programs:
+class RunPrograms:
     """The programs of a run's flows and of its tunnel."""
 
     tunnel: TunnelBinary | None  # program of the tunnel's ends; None without a tunnel
@@ -125,14 +125,14 @@ def iperf3_of(run: RunSpec, parts: PartsJson) -> OwnProgram:
     return OwnProgram(Path(path), version, file_sha256(Path(path)))
 
 
-def below() -> dict[str, str]:
+def host_below() -> dict[str, str]:
     """Return the description of the host below the guest, as far as the caller passed it."""
     known = json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()}
     memory = os.environ.get("GOSTLAB_MEMORY")
     return {**known, "memory": memory} if memory else dict(known)
 
 
-def web_programs(run: RunSpec, programs: Programs) -> dict[str, str]:
+def web_programs(run: RunSpec, programs: RunPrograms) -> dict[str, str]:
     """Return the versions of server and client if a run has http flows."""
     versions = {}
     if any(flow.traffic.by_nginx for flow in run.flows):
@@ -224,15 +224,17 @@ def check_virtual_clock(run: RunSpec) -> None:
 def unbuilt_queue(run: RunSpec) -> str:
     """Return which queue of the run the kernel is built without, and a remedy; "" if none."""
     config = kernel_config()
-    for kind in bottleneck_kinds(run.bottleneck, run.queue) if config else ():
-        if not re.search(rf"^CONFIG_{kind.option}=[ym]$", config, re.MULTILINE):
+    for declaration in bottleneck_kinds(run.bottleneck, run.queue) if config else ():
+        if not re.search(rf"^CONFIG_{declaration.option}=[ym]$", config, re.MULTILINE):
             remedy = (
-                f"kernel/kconfig.fragment needs CONFIG_{kind.option}=y, then ./lab setup rebuilds"
-                " it"
+                f"kernel/kconfig.fragment needs CONFIG_{declaration.option}=y, then ./lab setup"
+                " rebuilds it"
             )
             if run.machine != "sandbox":
                 remedy = "take another queue, or --machine sandbox"
-            return f"{kind.name}: this kernel is built without {kind.option}: {remedy}"
+            return (
+                f"{declaration.name}: this kernel is built without {declaration.option}: {remedy}"
+            )
     return ""
 
 

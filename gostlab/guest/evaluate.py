@@ -12,7 +12,7 @@ from gostlab.guest.namespaces import sysctl_file
 from gostlab.guest.network import Interface
 from gostlab.guest.probes import fidelity
 from gostlab.guest.probes.sampler import Probes
-from gostlab.guest.probes.timer_lateness import Watch
+from gostlab.guest.probes.timer_lateness import LatenessProbes
 from gostlab.guest.shaping import ImpairmentCounts, carries_data, path_of
 from gostlab.guest.socket_accounting import LINKS
 from gostlab.guest.workload import LoadResult
@@ -23,9 +23,9 @@ from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import ChangeSpec, DirectionSpec, random_loss
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.limits import DELAY_LIMIT_PKTS
-from gostlab.tcpmodel.netem_models import correlated
-from gostlab.tcpmodel.rate_steps import CapacityOf
+from gostlab.tcpmodel.netem_models import correlated_events
+from gostlab.tcpmodel.rate_steps import SteppedCapacity
+from gostlab.tcpmodel.run_limits import DELAY_LIMIT_PKTS
 
 ETHERNET_BYTES = 14
 
@@ -37,7 +37,7 @@ def judge(
     probes: Probes,
     queues: Sequence[Interface],
     legs: LegsFile,
-    watch: Watch | None,
+    watch: LatenessProbes | None,
     kernel_lacks: Collection[str] = (),
 ) -> list[Check]:
     """Return the checks that need the whole run.
@@ -59,9 +59,9 @@ def judge(
             {flow_result.name for flow_result in load.flows if flow_result.counted_by == LINKS},
         ),
         check_tcp_memory(run, probes, legs),
-        fidelity.check_cpu(host_samples, metrics.bottleneck_used(run, samples), run.clock),
-        fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
-        *fidelity.check_instants(run, probes.send_times),
+        fidelity.check_cpu(host_samples, metrics.bottleneck_utilisation(run, samples), run.clock),
+        fidelity.check_flow_durations(run, load.ended_s - load.started_s, load.flows),
+        *fidelity.check_flow_times(run, probes.send_times),
         *fidelity.check_offered(run, load.flows, idle),
         *fidelity.check_app_rates(run, load.flows),
         *fidelity.check_transfers(run, load.flows),
@@ -125,7 +125,7 @@ def check_impairments(run: RunSpec, rows: Sequence[ImpairmentCounts]) -> list[Ch
             checks.append(fidelity.check_duplicated(name, state.duplicate, state.loss, counts))
             if state.loss.model == "random" and not state.loss.is_lossless:
                 entered = counts["sent_pkts"] + counts["backlog_pkts"] + counts["drops"]
-                expected = correlated(state.loss.p, state.loss.correlation)
+                expected = correlated_events(state.loss.p, state.loss.correlation)
                 lost = counts.get("dropped")
                 checks.append(
                     fidelity.check_share(f"lost{suffix}", "lost", expected, lost, entered)
@@ -186,7 +186,7 @@ def check_rates(run: RunSpec, results: Sequence[FlowResult], queues: Sequence[In
             rates += [carried(run, queue, [row]) for row in rows]
             rates.append(carried(run, queue, rows))
     return fidelity.check_rate(
-        max(rates, key=lambda rate: rate.excess, default=fidelity.Carried("", 0.0, 0.0))
+        max(rates, key=lambda rate: rate.excess, default=fidelity.CarriedRate("", 0.0, 0.0))
     )
 
 
@@ -199,19 +199,19 @@ def sends_through(queue: Interface, flow: FlowSpec) -> bool:
     return carries_data(queue, flow) and (ordered or queue.direction == flow.data_direction)
 
 
-def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fidelity.Carried:
+def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fidelity.CarriedRate:
     """Return the rate that some flows got through a bottleneck, and the maximum it carries."""
     rows = [result.to_json() for result in results]
     from_s, to_s = metrics.span_s(rows)
     path, seconds = path_of(run, queue), to_s - from_s
     payload = sum(result.bytes for result in results)
     if not path.rate_bps or seconds <= 0 or not payload:
-        return fidelity.Carried("", 0.0, 0.0)
+        return fidelity.CarriedRate("", 0.0, 0.0)
     rtt_s = max(flow.rtt_ms for flow in run.flows) / 1000
     steps = [(0.0, path.rate_bps), *run.rate_changes(queue.link, str(queue.direction))]
     # Data leave before they arrive, and iperf3's seconds begin some round trips late.
     shifts_s = [rtt_s * step / 4 for step in range(-4, 25)] if len(steps) > 1 else [0.0]
-    capacity = CapacityOf(steps)
+    capacity = SteppedCapacity(steps)
     max_bits = max(capacity.bits(from_s + by_s, to_s + by_s) for by_s in shifts_s)
     wire_bytes = sum(
         result.bytes / fidelity.payload_share(run, datagrams=sends_datagrams(result))
@@ -222,7 +222,7 @@ def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fi
     if run.measures_part:
         queued_bits = 8 * (path.buffer_pkts or 0) * (run.mtu + ETHERNET_BYTES)
         under_way_bits = rtt_s * max(rate_bps for _, rate_bps in steps) + queued_bits
-    return fidelity.Carried(
+    return fidelity.CarriedRate(
         whose=" and ".join(result.name for result in results),
         got_bps=8 * payload / seconds,
         max_bps=max_bits * share / seconds,

@@ -85,7 +85,7 @@ class OnOff(TypedDict):
     on_bps: float  # goodput of the time in bursts
 
 
-class ByStream(TypedDict):
+class StreamShares(TypedDict):
     """Represent what each stream of a bulk flow received."""
 
     streams: int
@@ -98,9 +98,11 @@ class ByStream(TypedDict):
     socket_bytes: NotRequired[int]  # received, by the kernel's count
 
 
-def stream_shares(rates_bps: Sequence[float], *, connected_s: float, ended_early: int) -> ByStream:
+def stream_shares(
+    rates_bps: Sequence[float], *, connected_s: float, ended_early: int
+) -> StreamShares:
     """Return what streams of some goodputs got."""
-    return ByStream(
+    return StreamShares(
         streams=len(rates_bps),
         connected_s=round(connected_s, 6),
         ended_early=ended_early,
@@ -146,7 +148,7 @@ class FlowResult:
     transfer: Transfer | None = None
     on_off: OnOff | None = None
     playback: Playback | None = None  # video
-    by_stream: ByStream | None = None  # bulk
+    by_stream: StreamShares | None = None  # bulk
     # Time of the first and the last byte sent by the sender's socket; None: no sample shows it.
     data_began_s: float | None = None
     data_ended_s: float | None = None
@@ -159,7 +161,7 @@ class FlowResult:
     app_limited_share: float | None = None
     counted_by: str | None = None  # tcp: server; command: sockets, or links (of the hosts)
 
-    def of_part(self, from_s: float, to_s: float, part: FlowInterval) -> FlowResult:
+    def over_interval(self, from_s: float, to_s: float, part: FlowInterval) -> FlowResult:
         """Return the result of a part of the load; zero where the flow did not run then."""
         seconds = max(0.0, round(to_s - from_s, 6))
         return replace(
@@ -191,7 +193,7 @@ class FlowResult:
 
 
 @dataclass(frozen=True)
-class Ran:
+class FlowRun:
     """The time that a flow ran, and its report: the arguments of a plugin's read()."""
 
     name: str
@@ -226,7 +228,7 @@ class Ran:
             sent_datagrams=None,
         )
 
-    def over_all_its_time(self, size_bytes: int) -> FlowResult:
+    def over_whole_time(self, size_bytes: int) -> FlowResult:
         """Return the result over all the flow's time, if its program reports no rate."""
         took_s = self.ended_s - self.started_s
         return self.result(

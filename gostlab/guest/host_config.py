@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.guest.namespaces import inside, read_sysctls, sysctl_file, write_sysctls
+from gostlab.guest.namespaces import entered_namespace, read_sysctls, sysctl_file, write_sysctls
 from gostlab.guest.network import Network, NetworkError, set_sysctls
 from gostlab.registry.congestion_controls import kernel_name, shipped_controls
 from gostlab.registry.topologies import topology_of
@@ -76,7 +76,7 @@ def configure_hosts(network: Network, run: RunSpec) -> dict[str, dict[str, str]]
             if host_sysctls
             else {}
         )
-        with inside(network.pid(node)):
+        with entered_namespace(network.pid(node)):
             installed[node] = host_installed | read_sysctls(RECORDED_SYSCTLS)
     for host, legs in legs_at(run).items():
         for leg in legs:
@@ -151,15 +151,15 @@ def legs_at(run: RunSpec) -> dict[str, list[LegEnd]]:
 
 def leg_hosts(run: RunSpec, flow: FlowSpec) -> list[tuple[str, str, str]]:
     """Return every leg of a flow, with the hosts at its two ends."""
-    kind, nodes = tunnel_kind(run.tunnel), run.tunnel_ends(flow)
+    declaration, nodes = tunnel_kind(run.tunnel), run.tunnel_ends(flow)
     if not nodes:
         return [("wan", flow.sender, flow.receiver)]
     near, far = nodes[0], nodes[-1]
-    if kind.is_vpn:
+    if declaration.is_vpn:
         # Inside a VPN the other end has an address that does not exist yet: inner sockets have the
         # host's default, and the VPN's own, across the path, goes by the route.
         inner = [("inner", host, host) for host in dict.fromkeys((near, flow.receiver))]
-        return [*inner, *([("wan", near, far)] if "wan" in kind.legs else [])]
+        return [*inner, *([("wan", near, far)] if "wan" in declaration.legs else [])]
     between = {
         "app": (near, near),
         "wan": (near, nodes[1]),
@@ -167,7 +167,7 @@ def leg_hosts(run: RunSpec, flow: FlowSpec) -> list[tuple[str, str, str]]:
         "wan2": (nodes[-2], far),
         "exit": (far, flow.receiver),
     }
-    return [(leg, *between[leg]) for leg in kind.legs_over(run.hops)]
+    return [(leg, *between[leg]) for leg in declaration.legs_over(run.hops)]
 
 
 def set_cc_towards(network: Network, host: str, peer: str, cc: str) -> None:
@@ -237,7 +237,7 @@ def silence_ipv6(network: Network) -> None:
             if interface.node == node
         }
         network.log.run(node, ["sysctl", "-eqw", *(f"{key}=1" for key in values)])
-        with inside(network.pid(node)):
+        with entered_namespace(network.pid(node)):
             write_sysctls({key: values[key] for key in read_sysctls(values)})
 
 
@@ -275,10 +275,10 @@ def check_cc_available(cc: str, machine: str) -> None:
     refused = json.loads(os.environ.get(NOT_LOADED, "{}"))
     if cc in refused:
         raise NetworkError(f"congestion control {cc}: the kernel did not take it: {refused[cc]}")
-    name, available = kernel_name(cc), listed("available")
+    name, available = kernel_name(cc), listed_ccs("available")
     if name not in available and machine != "sandbox":
         subprocess.run(["modprobe", "-q", f"tcp_{name}"], check=False, stderr=subprocess.DEVNULL)
-        available = listed("available")
+        available = listed_ccs("available")
     if name not in available and cc in shipped_controls():
         raise Unsupported(
             f"congestion control {cc}: the lab compiles it for the sandbox's kernel alone: use"
@@ -289,19 +289,19 @@ def check_cc_available(cc: str, machine: str) -> None:
             f"congestion control {cc}: this kernel ({platform.release()}) has"
             f" {', '.join(available)}"
         )
-    if name not in listed("allowed"):
+    if name not in listed_ccs("allowed"):
         if machine != "sandbox":
             raise Unsupported(
                 f"congestion control {cc}: this machine does not allow it in a namespace: add it"
                 " with sysctl net.ipv4.tcp_allowed_congestion_control, or use --machine sandbox"
             )
-        controls("allowed").write_text(" ".join(available), encoding="ascii")
+        cc_sysctl_file("allowed").write_text(" ".join(available), encoding="ascii")
 
 
-def controls(kind: str) -> Path:
+def cc_sysctl_file(kind: str) -> Path:
     """Return the sysctl file of the "available" or "allowed" congestion controls."""
     return sysctl_file(f"net.ipv4.tcp_{kind}_congestion_control")
 
 
-def listed(kind: str) -> list[str]:
-    return controls(kind).read_text(encoding="ascii").split()
+def listed_ccs(kind: str) -> list[str]:
+    return cc_sysctl_file(kind).read_text(encoding="ascii").split()

@@ -12,7 +12,7 @@ from gostlab.registry.tunnels import tunnel_kind
 if TYPE_CHECKING:  # reading an experiment imports the plugins, and starts nothing
     from subprocess import Popen
 
-    from gostlab.guest.environment import Programs
+    from gostlab.guest.environment import RunPrograms
     from gostlab.guest.network import Command, Network
     from gostlab.guest.shaping import ChangedQdisc
     from gostlab.guest.tunnel_context import Tunnel
@@ -28,7 +28,7 @@ class LoadContext:
     network: Network
     run: RunSpec
     tunnel: Tunnel
-    programs: Programs
+    programs: RunPrograms
     node_cc: Mapping[str, str]  # each node's default congestion control
     # Size of the reads of an iperf3 receiver that the kernel continues; None: the kernel needs no
     # setting.

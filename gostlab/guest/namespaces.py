@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.install.landlock import CLONE_NEWNS, MS_REC, checked, libc
+from gostlab.install.landlock import CLONE_NEWNS, MS_REC, check_result, libc
 
 if TYPE_CHECKING:
     from mininet.topo import Topo
@@ -34,7 +34,7 @@ TYPED_FOR_LINKS = re.compile(
 
 
 @contextlib.contextmanager
-def inside(namespace: int | Path) -> Iterator[None]:
+def entered_namespace(namespace: int | Path) -> Iterator[None]:
     """Enter the network namespace of a process or a file: this thread, and what it starts.
 
     Raises OSError.
@@ -44,11 +44,11 @@ def inside(namespace: int | Path) -> Iterator[None]:
         path = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
         new_namespace = os.open(path, os.O_RDONLY)
         try:
-            checked(libc.setns(new_namespace, CLONE_NEWNET), "setns")
+            check_result(libc.setns(new_namespace, CLONE_NEWNET), "setns")
             try:
                 yield
             finally:
-                checked(libc.setns(old_namespace, CLONE_NEWNET), "setns")
+                check_result(libc.setns(old_namespace, CLONE_NEWNET), "setns")
         finally:
             os.close(new_namespace)
     finally:
@@ -56,7 +56,7 @@ def inside(namespace: int | Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def reading_on(size: int) -> Iterator[None]:
+def continued_reads(size: int) -> Iterator[None]:
     """Let the kernel continue the reads, of this size, of processes started meanwhile.
 
     It reads until their buffer is full; with 0 processes make all reads themselves. The call takes
@@ -69,16 +69,16 @@ def reading_on(size: int) -> Iterator[None]:
         libc.prctl(TT_READ_ON, ctypes.c_ulong(0))
 
 
-def without_shells(topology: Topo) -> Topo:
+def shellless_topology(topology: Topo) -> Topo:
     """Return a topology whose nodes are only namespaces."""
     for name in topology.hosts():
         info = topology.nodeInfo(name)
-        info["cls"] = held(info["cls"])
+        info["cls"] = shellless_node_class(info["cls"])
     return topology
 
 
 @cache
-def held(kind: type) -> type:
+def shellless_node_class(kind: type) -> type:
     """Return a Mininet node class without its shell."""
     return type(f"Held{kind.__name__}", (NamespaceHolder, kind), {})
 
@@ -101,7 +101,7 @@ class NamespaceHolder:
         """
         old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            with inside_new_namespaces():
+            with entered_new_namespaces():
                 self.shell: Any = subprocess.Popen(
                     [f"mininet:{self.name}"],
                     executable="/bin/cat",
@@ -131,7 +131,7 @@ class NamespaceHolder:
         """
         for command in self.saved:
             sysctl = re.fullmatch(r"sysctl -qw (\S+)=(\S+)", command)
-            with inside(self.pid):
+            with entered_namespace(self.pid):
                 if sysctl:
                     write_sysctls({sysctl[1]: sysctl[2]})
                 else:
@@ -185,7 +185,7 @@ def read_sysctls(names: Iterable[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def inside_new_namespaces() -> Iterator[None]:
+def entered_new_namespaces() -> Iterator[None]:
     """Enter new network and mount namespaces, and come back on leaving.
 
     A child that entered them itself, between fork and exec, would first be a copy of this whole
@@ -194,20 +194,22 @@ def inside_new_namespaces() -> Iterator[None]:
     """
     folder = os.open(".", os.O_PATH)
     old_namespaces = [
-        (os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY), flag)
-        for kind, flag in (("mnt", CLONE_NEWNS), ("net", CLONE_NEWNET))
+        (os.open(f"/proc/thread-self/ns/{namespace}", os.O_RDONLY), flag)
+        for namespace, flag in (("mnt", CLONE_NEWNS), ("net", CLONE_NEWNET))
     ]
     try:
         try:
             # `mnexec -n` makes the same namespaces
-            checked(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
+            check_result(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
             private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
-            checked(libc.mount(b"none", b"/", None, private, None), "mount /")
-            checked(libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys")
+            check_result(libc.mount(b"none", b"/", None, private, None), "mount /")
+            check_result(
+                libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys"
+            )
             yield
         finally:
             for namespace, flag in old_namespaces:
-                checked(libc.setns(namespace, flag), "setns")
+                check_result(libc.setns(namespace, flag), "setns")
             os.fchdir(folder)  # entering a mount namespace changes to its root
     finally:
         for descriptor in (folder, *(namespace for namespace, _ in old_namespaces)):

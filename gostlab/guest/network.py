@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any
 from gostlab.guest import tsc_trap
 from gostlab.guest.command_log import CommandLog, ScriptRequirements
 from gostlab.guest.ethtool import OFFLOADS, set_offloads_of
-from gostlab.guest.namespaces import inside, read_sysctls, reading_on, without_shells, write_sysctls
+from gostlab.guest.namespaces import (
+    continued_reads,
+    entered_namespace,
+    read_sysctls,
+    shellless_topology,
+    write_sysctls,
+)
 from gostlab.guest.rtnetlink import LinkError, links_of
 from gostlab.guest.tc_batch import TcError, TcPipe
 from gostlab.registry.topologies import topology_classes, topology_of
@@ -155,7 +161,7 @@ class Network:
         with (folder / command.report).open("wb") as output:
             if recorded:
                 self.record(command)
-            with nullcontext() if reads_on is None else reading_on(reads_on):
+            with nullcontext() if reads_on is None else continued_reads(reads_on):
                 process = self._popen(
                     command.node,
                     charged_argv(command.argv, cost),
@@ -186,7 +192,7 @@ class Network:
         Raises NetworkError if there is no such program.
         """
         try:
-            with inside(self.pid(node)):
+            with entered_namespace(self.pid(node)):
                 return subprocess.Popen(
                     list(argv),
                     env={**self.environ, **environ},
@@ -284,7 +290,7 @@ def build_network(
     size = topology_size(topology_of(run.topology), run.flows, run.sites, run.hops)
     layout = topology_classes()[run.topology](**size)
     mininet = Mininet(
-        topo=layout if shells else without_shells(layout), controller=None, build=False
+        topo=layout if shells else shellless_topology(layout), controller=None, build=False
     )
     try:
         try:
@@ -402,7 +408,7 @@ def set_sysctls(
     assignments = [f"{key}={value}" for key, value in values.items()]
     network.log.run(node, ["sysctl", flags, *assignments])
     try:
-        with inside(network.pid(node)):
+        with entered_namespace(network.pid(node)):
             write_sysctls(values)
             installed = read_sysctls(values)
     except OSError as error:
@@ -434,7 +440,7 @@ def set_offloads(
             continue
         network.log.run(interface.node, ["ethtool", "-K", interface.name, *switches])
         try:
-            with inside(network.pid(interface.node)):
+            with entered_namespace(network.pid(interface.node)):
                 state = set_offloads_of(interface.name, on)
         except OSError as error:
             raise NetworkError(f"{interface.node}: {interface.name}: offloads: {error}") from error

@@ -31,7 +31,7 @@ SHOWN = re.compile(
 )
 
 
-class ShownPolicer(NamedTuple):
+class InstalledPolicer(NamedTuple):
     """An installed policer, and what it has seen."""
 
     policer: PolicerSpec
@@ -40,7 +40,7 @@ class ShownPolicer(NamedTuple):
     drops: int
 
 
-def action_words(policer: PolicerSpec, index: int) -> list[str]:
+def police_args(policer: PolicerSpec, index: int) -> list[str]:
     """Return tc's words for a policer; the index is its own in the network namespace."""
     action = ["action", "police", "rate", f"{policer.rate_bps}bit"]
     action += ["burst", f"{policer.burst_bytes}b", "mtu", str(MTU_BYTES)]
@@ -49,13 +49,13 @@ def action_words(policer: PolicerSpec, index: int) -> list[str]:
 
 def install_argv(device: str, policer: PolicerSpec, index: int) -> list[str]:
     """Return the command that installs a policer on what leaves a device."""
-    action = action_words(policer, index)
+    action = police_args(policer, index)
     return ["tc", "filter", "add", "dev", device, "egress", *FILTER, *action]
 
 
 def change_argv(policer: PolicerSpec, index: int) -> list[str]:
     """Return the command that changes a policer in place; its bucket is full then."""
-    return ["tc", "actions", "change", *action_words(policer, index)]
+    return ["tc", "actions", "change", *police_args(policer, index)]
 
 
 def removal_argv(device: str) -> list[str]:
@@ -64,11 +64,11 @@ def removal_argv(device: str) -> list[str]:
 
 
 def show_argv(device: str) -> list[str]:
-    """Return the command whose output `shown_policers` parses."""
+    """Return the command whose output `parse_policers` parses."""
     return ["tc", "-s", "filter", "show", "dev", device, "egress"]
 
 
-def shown_policers(shown: str) -> list[ShownPolicer]:
+def parse_policers(shown: str) -> list[InstalledPolicer]:
     """Return the police actions that `tc -s filter show` prints."""
     policers = []
     for match in SHOWN.finditer(shown):
@@ -77,13 +77,13 @@ def shown_policers(shown: str) -> list[ShownPolicer]:
             rate_bps=round(float(rate) * 1000 ** " KMGT".index(rate_prefix or " ")),
             burst_bytes=round(float(burst) * 1024 ** " KMG".index(burst_prefix or " ")),
         )
-        policers.append(ShownPolicer(policer, int(sent_bytes), int(sent_pkts), int(drops)))
+        policers.append(InstalledPolicer(policer, int(sent_bytes), int(sent_pkts), int(drops)))
     return policers
 
 
 def differences(requested: PolicerSpec, shown: str) -> list[str]:
     """Return a phrase for each way in which the installed policer differs."""
-    policers = shown_policers(shown)
+    policers = parse_policers(shown)
     if len(policers) != 1:
         return [f"one policer asked, {len(policers)} installed"]
     return [

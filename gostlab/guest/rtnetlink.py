@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
-from gostlab.guest.namespaces import inside
+from gostlab.guest.namespaces import entered_namespace
 from gostlab.guest.probes.netlink import (
     NETLINK_ROUTE,
     NLM_F_REQUEST,
     NLMSG_ERROR,
-    attributes_of,
     open_in,
+    parse_attributes,
 )
 
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE = 16, 20, 24
@@ -48,20 +48,20 @@ class Links:
     def add_veth(self, name: str, pid: int, peer: str, peer_pid: int) -> None:
         """Add a link with two ends, each in the network of a process."""
         body, peer_body = (
-            link_body() + text(IFLA_IFNAME, end_name) + number(IFLA_NET_NS_PID, end_pid)
+            link_body() + pack_text(IFLA_IFNAME, end_name) + pack_number(IFLA_NET_NS_PID, end_pid)
             for end_name, end_pid in ((name, pid), (peer, peer_pid))
         )
-        data = attribute(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, peer_body))
-        kind = attribute(IFLA_LINKINFO, text(IFLA_INFO_KIND, "veth") + data)
+        data = pack_attribute(IFLA_INFO_DATA, pack_attribute(VETH_INFO_PEER, peer_body))
+        link_info = pack_attribute(IFLA_LINKINFO, pack_text(IFLA_INFO_KIND, "veth") + data)
         command = f"ip link add {name} type veth peer name {peer}"
-        self._ask(command, RTM_NEWLINK, body + kind, NLM_F_NEW)
+        self._ask(command, RTM_NEWLINK, body + link_info, NLM_F_NEW)
 
     def set_up(self, name: str) -> None:
-        body = link_body(IFF_UP) + text(IFLA_IFNAME, name)
+        body = link_body(IFF_UP) + pack_text(IFLA_IFNAME, name)
         self._ask(f"ip link set {name} up", RTM_NEWLINK, body)
 
     def set_mtu(self, name: str, mtu: int) -> None:
-        body = link_body() + text(IFLA_IFNAME, name) + number(IFLA_MTU, mtu)
+        body = link_body() + pack_text(IFLA_IFNAME, name) + pack_number(IFLA_MTU, mtu)
         self._ask(f"ip link set {name} mtu {mtu}", RTM_NEWLINK, body)
 
     def add_address(self, name: str, address: str) -> None:
@@ -72,7 +72,9 @@ class Links:
         except (ValueError, OSError) as error:
             raise LinkError(f"{command}: {error}") from None
         body = struct.pack("=BBBBi", socket.AF_INET, parsed.network.prefixlen, 0, 0, index)
-        body += attribute(IFA_LOCAL, parsed.packed) + attribute(IFA_ADDRESS, parsed.packed)
+        body += pack_attribute(IFA_LOCAL, parsed.packed) + pack_attribute(
+            IFA_ADDRESS, parsed.packed
+        )
         self._ask(command, RTM_NEWADDR, body, NLM_F_NEW)
 
     def add_route(self, destination: str, args: str) -> None:
@@ -88,12 +90,14 @@ class Links:
         try:
             network = IPv4Network("0.0.0.0/0" if destination == "default" else destination)
             attributes = (
-                attribute(RTA_DST, network.network_address.packed) if network.prefixlen else b""
+                pack_attribute(RTA_DST, network.network_address.packed)
+                if network.prefixlen
+                else b""
             )
             if "via" in options:
-                attributes += attribute(RTA_GATEWAY, IPv4Address(options["via"]).packed)
+                attributes += pack_attribute(RTA_GATEWAY, IPv4Address(options["via"]).packed)
             if "dev" in options:
-                attributes += number(RTA_OIF, socket.if_nametoindex(options["dev"]))
+                attributes += pack_number(RTA_OIF, socket.if_nametoindex(options["dev"]))
         except (ValueError, OSError) as error:
             raise LinkError(f"{command}: {error}") from None
         scope = RT_SCOPE_UNIVERSE if "via" in options else RT_SCOPE_LINK
@@ -104,17 +108,17 @@ class Links:
         )
         self._ask(command, RTM_NEWROUTE, body + attributes, NLM_F_NEW)
 
-    def _ask(self, command: str, kind: int, body: bytes, flags: int = 0) -> None:
+    def _ask(self, command: str, message_type: int, body: bytes, flags: int = 0) -> None:
         """Send a request and check its answer.
 
         The flag NLM_F_NEW is for something that does not exist yet.
         """
         flags |= NLM_F_REQUEST | NLM_F_ACK
-        self._netlink.send(struct.pack("=IHHII", 16 + len(body), kind, flags, 1, 0) + body)
+        self._netlink.send(struct.pack("=IHHII", 16 + len(body), message_type, flags, 1, 0) + body)
         answer = self._netlink.recv(1 << 16)
-        _length, kind, flags, _number, _port, failed = struct.unpack_from("=IHHIIi", answer)
-        if kind != NLMSG_ERROR or failed:
-            attributes = attributes_of(answer, 36) if flags & NLM_F_ACK_TLVS else {}
+        _length, message_type, flags, _number, _port, failed = struct.unpack_from("=IHHIIi", answer)
+        if message_type != NLMSG_ERROR or failed:
+            attributes = parse_attributes(answer, 36) if flags & NLM_F_ACK_TLVS else {}
             message = attributes.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode(errors="replace")
             raise LinkError(f"{command}: {message or os.strerror(-failed)}")
 
@@ -125,7 +129,7 @@ def links_of(pid: int) -> Iterator[Links]:
 
     Raises OSError.
     """
-    with open_in(pid, NETLINK_ROUTE) as netlink, inside(pid):
+    with open_in(pid, NETLINK_ROUTE) as netlink, entered_namespace(pid):
         yield Links(netlink)
 
 
@@ -134,13 +138,13 @@ def link_body(flags: int = 0) -> bytes:
     return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, 0, flags, flags)
 
 
-def attribute(kind: int, value: bytes) -> bytes:
+def pack_attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
-def text(kind: int, value: str) -> bytes:
-    return attribute(kind, value.encode() + b"\0")
+def pack_text(kind: int, value: str) -> bytes:
+    return pack_attribute(kind, value.encode() + b"\0")
 
 
-def number(kind: int, value: int) -> bytes:
-    return attribute(kind, struct.pack("=I", value))
+def pack_number(kind: int, value: int) -> bytes:
+    return pack_attribute(kind, struct.pack("=I", value))

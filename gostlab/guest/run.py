@@ -23,11 +23,11 @@ from pathlib import Path
 
 from gostlab import results
 from gostlab.guest import host_config, tsc_trap
-from gostlab.guest.baseline_rtt import check_idle, prolong_arp, refuse_wrong_path
+from gostlab.guest.baseline_rtt import check_idle_rtts, prolong_arp, refuse_wrong_path
 from gostlab.guest.capture import capturing
 from gostlab.guest.command_log import ScriptRequirements
 from gostlab.guest.environment import (
-    Programs,
+    RunPrograms,
     check_virtual_clock,
     environment,
     iperf3_of,
@@ -53,13 +53,13 @@ from gostlab.guest.probes import fidelity
 from gostlab.guest.probes.cc_state import save_states, tracing_states
 from gostlab.guest.probes.sampler import Probes, host_cpu_use, program_cost_use
 from gostlab.guest.probes.tcp_probe import AckTrace, sample_s, save_acks, tracing_acks
-from gostlab.guest.probes.timer_lateness import Watch, watching
+from gostlab.guest.probes.timer_lateness import LatenessProbes, open_lateness_probes
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.guest.reset_clock import reset_virtual_clock
-from gostlab.guest.shaping import Shaper, under_test
+from gostlab.guest.shaping import Shaper, is_under_test
 from gostlab.guest.socket_accounting import add_counts, count_in_sockets, count_traffic
 from gostlab.guest.start_tunnel import program_of, start_tunnel
-from gostlab.guest.traffic_plugins import carrier, report_name, result_of
+from gostlab.guest.traffic_plugins import report_name, result_of, traffic_plugin
 from gostlab.guest.tunnel_context import Tunnel, TunnelError
 from gostlab.guest.workload import LoadResult, run_flows
 from gostlab.install.locate import TunnelBinary, file_sha256
@@ -69,10 +69,10 @@ from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topologies
 from gostlab.registry.tunnels import tunnel_kinds
-from gostlab.spec.checks import Check, report, worst
+from gostlab.spec.checks import Check, checks_json, worst_verdict
 from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.limits import MTU_BYTES
+from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 TAINT = Path("/proc/sys/kernel/tainted")
 
@@ -87,7 +87,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
     environ = run_environ(parts)
     os.environ.update(environ)
     reset_virtual_clock(run.clock, run.seed)
-    programs = Programs(
+    programs = RunPrograms(
         program_of(run, parts),
         iperf3_of(run, parts),
         parts.get("nginx"),
@@ -97,7 +97,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
     host_config.prepare_kernel(run, run.machine)
     with (
         scratch_folder() as scratch,
-        build_network(run, folder, environ, needs_of(run, programs)) as network,
+        build_network(run, folder, environ, script_requirements(run, programs)) as network,
         # It begins before the clock is reset, and ends after the last reading of it.
         capturing(run, network, folder) as recorder,
     ):
@@ -116,11 +116,11 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
         reset_virtual_clock(run.clock, run.seed)
         qdiscs_before = shaper.install()
         paced = pace_senders(network, run) if run.pacing == "fq" else []
-        checks = check_idle(network, run, shaper, "idle_rtt_before")
+        checks = check_idle_rtts(network, run, shaper, "idle_rtt_before")
         refuse_wrong_path(checks)
         with (
             start_tunnel(network, run, programs.tunnel, folder, scratch) as tunnel,
-            open_watches(network, run, tunnel, folder, paced) as watches,
+            open_load_probes(network, run, tunnel, folder, paced) as watches,
         ):
             context = LoadContext(
                 network,
@@ -128,7 +128,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
                 tunnel,
                 programs,
                 node_cc=host_config.socket_cc(run),
-                reads_on=reads_on_of(run, lacking),
+                reads_on=continued_read_size(run, lacking),
                 folder=folder,
                 scratch=scratch,
                 begin=watches.begin,
@@ -145,10 +145,10 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
             acks = save_acks(context, watches.acks, load.started_s) if run.acks else None
         states = save_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
-        load = watched(run, load, watches.probes, tunnel)
-        flows = measured_part(run, load, watches.probes, tunnel, folder)
+        load = complete_results(run, load, watches.probes, tunnel)
+        flows = results_of_measured_part(run, load, watches.probes, tunnel, folder)
         results.write_json(folder / "flows.json", {"flows": [flow.to_json() for flow in flows]})
-        checks += check_idle(network, run, shaper, "idle_rtt_after")
+        checks += check_idle_rtts(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
         impaired = shaper.counts()
         pids = {node: network.pid(node) for node in host_config.hosts_with_programs(run)}
@@ -185,28 +185,32 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
     checks += check_repeats(run, programs.tunnel)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     checks += fidelity.check_taint(run, int(TAINT.read_text(encoding="ascii")))
-    results.write_json(folder / "fidelity.json", report(checks))
-    return worst(checks)
+    results.write_json(folder / "fidelity.json", checks_json(checks))
+    return worst_verdict(checks)
 
 
 # -- before the load
 
 
-def reads_on_of(run: RunSpec, lacking: Sequence[str]) -> int | None:
+def continued_read_size(run: RunSpec, lacking: Sequence[str]) -> int | None:
     """Return the size of the iperf3 reads that the kernel is to continue.
 
     None: the kernel needs no setting.
     """
-    kind = OWN.get(run.iperf3)
-    if run.clock != "virtual" or not (kind and kind.reads_on) or "reading on" in lacking:
+    declaration = OWN.get(run.iperf3)
+    if (
+        run.clock != "virtual"
+        or not (declaration and declaration.reads_on)
+        or "reading on" in lacking
+    ):
         return None
-    return kind.reads_on if run.read_on == "on" else 0
+    return declaration.reads_on if run.read_on == "on" else 0
 
 
-def needs_of(run: RunSpec, programs: Programs) -> ScriptRequirements:
+def script_requirements(run: RunSpec, programs: RunPrograms) -> ScriptRequirements:
     """Return what the run's commands.sh must find on the machine that repeats it."""
     kinds = [flow.traffic for flow in run.flows]
-    clients = dict.fromkeys(kind.client for kind in kinds if kind.client)
+    clients = dict.fromkeys(declaration.client for declaration in kinds if declaration.client)
     iperf3 = programs.iperf3.path
     hashed_paths = [*(programs.tunnel.paths if programs.tunnel else ())]
     hashed_paths += [iperf3] if run.iperf3 != SYSTEM else []
@@ -218,8 +222,12 @@ def needs_of(run: RunSpec, programs: Programs) -> ScriptRequirements:
     }
     return ScriptRequirements(
         programs=(
-            *([programs.nginx or "nginx"] if any(kind.by_nginx for kind in kinds) else []),
-            *([str(iperf3)] if any(kind.by_iperf3 for kind in kinds) else []),
+            *(
+                [programs.nginx or "nginx"]
+                if any(declaration.by_nginx for declaration in kinds)
+                else []
+            ),
+            *([str(iperf3)] if any(declaration.by_iperf3 for declaration in kinds) else []),
             *clients,
         ),
         hashes={str(path): known_hashes.get(path) or file_sha256(path) for path in hashed_paths},
@@ -228,7 +236,7 @@ def needs_of(run: RunSpec, programs: Programs) -> ScriptRequirements:
     )
 
 
-def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> LoadResult:
+def complete_results(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> LoadResult:
     """Return the load's results, completed from sockets and links.
 
     These give the counts of counted flows, and when data began and ended. Raises TrafficError.
@@ -254,7 +262,7 @@ def watched(run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel) -> L
     return replace(load, flows=tuple(flows))
 
 
-def measured_part(
+def results_of_measured_part(
     run: RunSpec, load: LoadResult, probes: Probes, tunnel: Tunnel, folder: Path
 ) -> list[FlowResult]:
     """Return each flow's result in the measured part of the load."""
@@ -277,15 +285,15 @@ def measured_part(
             measured = replace(
                 flow_load, round_trips=row.round_trips, fetches=row.fetches, playback=row.playback
             )
-            results_of_flows.append(measured.of_part(from_s, to_s, FlowInterval(row.bytes)))
+            results_of_flows.append(measured.over_interval(from_s, to_s, FlowInterval(row.bytes)))
             continue
         elif flow.is_tcp:
             part = count_in_sockets(flow, probes, tunnel)
         else:
-            part = carrier(flow.traffic).part(
+            part = traffic_plugin(flow.traffic).part(
                 flow, report, from_s - flow_load.started_s, to_s - flow_load.started_s
             )
-        results_of_flows.append(flow_load.of_part(from_s, to_s, part))
+        results_of_flows.append(flow_load.over_interval(from_s, to_s, part))
     return results_of_flows
 
 
@@ -294,7 +302,7 @@ def nodes_crossed(network: Network, run: RunSpec) -> set[str]:
 
     In a star the other sites and their routers are left out.
     """
-    crossed = {interface for interface in network.shaped if under_test(run, interface)}
+    crossed = {interface for interface in network.shaped if is_under_test(run, interface)}
     idle = {interface for interface in network.shaped if interface not in crossed}
     others = {node for interface in idle for node in (interface.node, *interface.hosts)}
     return set(network.nodes) - others | {interface.node for interface in crossed}
@@ -304,14 +312,14 @@ def nodes_crossed(network: Network, run: RunSpec) -> set[str]:
 
 
 @dataclass
-class Watches:
-    """The samplers and traces of a load. Use through `open_watches`."""
+class LoadProbes:
+    """The samplers and traces of a load. Use through `open_load_probes`."""
 
     queues: list[Interface]  # queues in which the flows' packets may wait
     probes: Probes
     acks: AckTrace | None  # None: not requested, or not available
     states: Spool  # states that the lab's congestion controls report
-    clock: Watch | None  # None on the virtual clock, which is exact
+    clock: LatenessProbes | None  # None on the virtual clock, which is exact
 
     def begin(self) -> None:
         """Start all samplers, just before the load."""
@@ -330,14 +338,14 @@ class Watches:
 
 
 @contextmanager
-def open_watches(
+def open_load_probes(
     network: Network, run: RunSpec, tunnel: Tunnel, folder: Path, paced: Sequence[Interface]
-) -> Iterator[Watches]:
+) -> Iterator[LoadProbes]:
     """Open all samplers of a load, and close them on leaving.
 
     `paced` holds the end hosts' NICs with fq.
     """
-    queues = [interface for interface in network.shaped if under_test(run, interface)]
+    queues = [interface for interface in network.shaped if is_under_test(run, interface)]
     queues += paced
     # The bottleneck is the device in whose queue the flows' data wait.
     bottleneck = next(
@@ -349,12 +357,12 @@ def open_watches(
         tracing_acks(run, folder, tunnel) as acks,
         tracing_states(folder, run.congestion_controls, run.acks) as states,
         closing(Probes(run, network, tunnel, queues, folder, sample_s(run, acks))) as probes,
-        watching(run, bottleneck.name, bottleneck.link) as clock,
+        open_lateness_probes(run, bottleneck.name, bottleneck.link) as clock,
     ):
-        yield Watches(queues, probes, acks, states, clock)
+        yield LoadProbes(queues, probes, acks, states, clock)
 
 
-def apply_load(context: LoadContext, watches: Watches) -> LoadResult:
+def apply_load(context: LoadContext, watches: LoadProbes) -> LoadResult:
     """Run the load between the samplers' first and last sample.
 
     Raises TunnelError or TrafficError.
@@ -378,8 +386,8 @@ def record_tunnel_death(tunnel: Tunnel, checks: list[Check], folder: Path) -> It
         yield
     except TunnelError:
         all_checks = [*checks, *check_tunnel(tunnel)]
-        if worst(all_checks) == "invalid":  # else the tunnel never carried anything
-            results.write_json(folder / "fidelity.json", report(all_checks))
+        if worst_verdict(all_checks) == "invalid":  # else the tunnel never carried anything
+            results.write_json(folder / "fidelity.json", checks_json(all_checks))
         raise
 
 
@@ -416,7 +424,7 @@ def import_plugins() -> None:
 def wait_for_orders(folder: Path, held_length: int) -> None:
     """Make a call that the host holds until it has put run.json and parts.json into FOLDER.
 
-    gostlab.sandbox.held_call describes the call. It takes no time of the virtual clock.
+    gostlab.sandbox.seccomp_notify describes the call. It takes no time of the virtual clock.
     """
     file = folder / "held"
     file.touch()

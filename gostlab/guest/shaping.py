@@ -29,20 +29,20 @@ from gostlab.guest.tc import (
     Qdisc,
     ShapingMismatch,
     build_bottleneck,
-    class_of,
     install_argvs,
     parse_shown,
     show_argvs,
+    show_class_args,
 )
 from gostlab.install.locate import version_tuple
 from gostlab.registry.kernels import FEATURES, SHIPPED
 from gostlab.registry.qdiscs import qdisc_kind
 from gostlab.registry.topologies import topology_of
 from gostlab.spec.compatible_json import JsonObject, to_json_value
-from gostlab.spec.flow import FlowSpec, delays_ms
+from gostlab.spec.flow import FlowSpec, delays_before_hosts_ms
 from gostlab.spec.path_spec import NO_LOSS, OF_DELAY_LINE, ChangeSpec, DirectionSpec, PolicerSpec
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.limits import period_factors
+from gostlab.tcpmodel.run_limits import period_factors
 
 # The output for each device begins at its root qdisc.
 ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
@@ -89,22 +89,22 @@ def path_of(run: RunSpec, interface: Interface) -> DirectionSpec:
     path = run.links.get(interface.link, path)
     direction = path[str(interface.direction)]
     if topology.own_rtts and interface.role == "delay":
-        host_delays_ms = delays_ms(run.flows, run.path)
+        host_delays_ms = delays_before_hosts_ms(run.flows, run.path)
         delay_ms = host_delays_ms.get(interface.hosts[0], direction.delay_ms)
         return replace(direction, delay_ms=delay_ms)
     return direction
 
 
-def under_test(run: RunSpec, interface: Interface) -> bool:
+def is_under_test(run: RunSpec, interface: Interface) -> bool:
     """Return whether an interface is on a path that the run's flows take."""
     return bool(interface.role) and (
         not interface.hosts
         or not set(run.hosts).isdisjoint(interface.hosts)
-        or any(is_for(interface, flow) for flow in run.flows)
+        or any(shapes_flow(interface, flow) for flow in run.flows)
     )
 
 
-def is_for(interface: Interface, flow: FlowSpec) -> bool:
+def shapes_flow(interface: Interface, flow: FlowSpec) -> bool:
     """Return whether an interface emulates the path for this flow's packets."""
     directions = {f"{flow.sender}{sign}{flow.receiver}" for sign in "><"}
     return not interface.hosts or not ({flow.sender, flow.receiver} | directions).isdisjoint(
@@ -116,7 +116,7 @@ def carries_data(interface: Interface, flow: FlowSpec) -> bool:
     """Return whether a flow's data, and not only its ACKs, leave through its interface."""
     sign = ">" if flow.direction == "upload" else "<"
     directions = {host for host in interface.hosts if ">" in host or "<" in host}
-    return is_for(interface, flow) and (
+    return shapes_flow(interface, flow) and (
         not directions or f"{flow.sender}{sign}{flow.receiver}" in directions
     )
 
@@ -199,7 +199,7 @@ class Shaper:
 
         One tc prints all devices of a node. Raises NetworkError.
         """
-        crossed = [interface for interface in self._current if under_test(self._run, interface)]
+        crossed = [interface for interface in self._current if is_under_test(self._run, interface)]
         outputs: dict[str, str] = {}
         for node in dict.fromkeys(interface.node for interface in crossed):
             interfaces, batch = ([end for end in crossed if end.node == node], "")
@@ -207,7 +207,7 @@ class Shaper:
                 device = interface.name
                 shows = {"qdisc": ["qdisc", "show", "dev", device]}
                 if any(qdisc.of_class for qdisc in self.qdiscs_for(interface)):
-                    shows["class"] = class_of(device)
+                    shows["class"] = show_class_args(device)
                 for object_type, args in shows.items():
                     file_name = f"{object_type}-{when}-{device}.txt"
                     self._network.log.run(node, ["tc", "-s", *args], stdout=file_name)
@@ -232,7 +232,7 @@ class Shaper:
         """
         rows = []
         for interface, current in self._current.items():
-            if interface.direction != change.direction or not under_test(self._run, interface):
+            if interface.direction != change.direction or not is_under_test(self._run, interface):
                 continue
             if not change.touches(interface.link, self._run.links):
                 continue
@@ -258,7 +258,7 @@ class Shaper:
         rows = []
         elapsed_s = round(time.monotonic() - self._installed_s, 6)
         for interface in self._current:
-            if not under_test(self._run, interface):
+            if not is_under_test(self._run, interface):
                 continue
             direction = path_of(self._run, interface)
             changes = self._run.changes_of(interface.link, str(interface.direction))
@@ -267,7 +267,7 @@ class Shaper:
             if interface.role == "bottleneck" and "policer" in impaired:
                 counts = self._policer_counts(interface)
             elif interface.role == "delay" and impaired.intersection(OF_DELAY_LINE):
-                counts = self._netlink_counts(interface, netlink.netem_counts)
+                counts = self._netlink_counts(interface, netlink.read_netem_counts)
             else:
                 continue
             rows.append(ImpairmentCounts(interface, elapsed_s, counts))
@@ -276,12 +276,14 @@ class Shaper:
     def _policer_counts(self, interface: Interface) -> dict[str, int]:
         argv = policer.show_argv(interface.name)
         output = self._network.read(interface.node, argv, logged=False)
-        policers = policer.shown_policers(output)
+        policers = policer.parse_policers(output)
         return {
             "offered_bytes": sum(one.offered_bytes for one in policers),
             "offered_pkts": sum(one.offered_pkts for one in policers),
             "policer_drops": sum(one.drops for one in policers),
-            "sent_bytes": self._netlink_counts(interface, netlink.qdiscs)["sent_bytes"],
+            "sent_bytes": self._netlink_counts(interface, netlink.read_qdisc_statistics)[
+                "sent_bytes"
+            ],
         }
 
     def _netlink_counts(
@@ -329,7 +331,7 @@ class Shaper:
             if interface.role == "bottleneck"
             else replace(now, rate_bps=None, policer=None)
             for interface, now in self._current.items()
-            if is_for(interface, flow)
+            if shapes_flow(interface, flow)
         ]
 
     def qdiscs_for(self, interface: Interface) -> list[Qdisc]:
@@ -339,7 +341,11 @@ class Shaper:
             qdiscs: list[Qdisc] = [build_delay_line(current, seed)]
         else:
             qdiscs = build_bottleneck(self._run.bottleneck, self._run.queue, current, seed)
-        return qdiscs if takes_seeds(self._run, platform.release()) else list(map(unseeded, qdiscs))
+        return (
+            qdiscs
+            if takes_seeds(self._run, platform.release())
+            else list(map(without_seed, qdiscs))
+        )
 
     def _apply(self, interface: Interface, verb: str) -> Qdisc:
         """Install what is requested now, and return the installed root qdisc.
@@ -353,7 +359,7 @@ class Shaper:
         if not needs_more and all(argv[0] == "tc" for argv in commands):
             shows = show_argvs(interface.name, qdiscs)
             output = self._network.change_qdiscs(interface.node, commands, shows)
-            return compare(interface, qdiscs, output)[0]
+            return compare_installed(interface, qdiscs, output)[0]
         environ = {}
         for table in netem.tables if netem else ():  # tc reads a distribution from a file
             self._network.write_file(table_path(self._tables, table), table_text(table))
@@ -366,7 +372,7 @@ class Shaper:
             self._network.read(interface.node, argv, logged=False)
             for argv in show_argvs(interface.name, qdiscs)
         )
-        return compare(interface, qdiscs, output)[0]
+        return compare_installed(interface, qdiscs, output)[0]
 
     def _lose_periodically(self, interface: Interface, every_pkts: int, verb: str) -> None:
         """Install a filter that drops exactly every n-th packet, and read it back.
@@ -403,7 +409,7 @@ def takes_seeds(run: RunSpec, release: str) -> bool:
     return is_shipped or version_tuple(release) >= FEATURES["netem seed"].since
 
 
-def unseeded(qdisc: Qdisc) -> Qdisc:
+def without_seed(qdisc: Qdisc) -> Qdisc:
     """Return the qdisc without a seed."""
     return replace(qdisc, seed=None) if isinstance(qdisc, Netem) else qdisc
 
@@ -413,7 +419,7 @@ def seed_of(run: RunSpec, number: int) -> int:
     return run.seed * 1000 + number
 
 
-def compare(interface: Interface, requested: list[Qdisc], shown: str) -> list[Qdisc]:
+def compare_installed(interface: Interface, requested: list[Qdisc], shown: str) -> list[Qdisc]:
     """Parse what tc shows as installed.
 
     Raises ShapingMismatch if it is not what was requested.

@@ -15,12 +15,12 @@ from gostlab.guest import tsc_trap
 from gostlab.guest.network import Network
 from gostlab.guest.reset_clock import reset_virtual_clock
 from gostlab.guest.tunnel_context import (
-    Launch,
     Tunnel,
     TunnelError,
+    TunnelLaunch,
     TunnelProcesses,
     pairs_of,
-    stop,
+    stop_process,
 )
 from gostlab.install.locate import (
     AUTO,
@@ -30,7 +30,7 @@ from gostlab.install.locate import (
     tunnel_program,
 )
 from gostlab.install.parts_json import PartsJson, TunnelJson
-from gostlab.registry.plugins import module_of
+from gostlab.registry.plugins import plugin_module
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.run_spec import RunSpec
 
@@ -44,18 +44,18 @@ def start_tunnel(
     It is a pair of ends, or one for each flow that needs its own pair. `scratch` is a folder for
     files that are no results. Raises TunnelError or NetworkError.
     """
-    kind = tunnel_kind(run.tunnel)
-    start = module_of(kind).start
+    declaration = tunnel_kind(run.tunnel)
+    start = plugin_module(declaration).start
     # Reset the clock, so that the tunnel's timers and random numbers do not depend on calls of the
     # lab before its start.
-    if not kind.is_direct:
+    if not declaration.is_direct:
         reset_virtual_clock(run.clock, run.seed)
     ends = TunnelProcesses(folder)
     started = []
     try:
         for number, (flow, flows) in enumerate((pairs_of(run) or {"": []}).items()):
             mark = f"-{flow}" if number else ""
-            launch = Launch(
+            launch = TunnelLaunch(
                 network,
                 run,
                 program,
@@ -68,13 +68,13 @@ def start_tunnel(
                 mark=mark,
             )
             started.append(start(launch))
-        yield replace(joined(run, started), ends=ends)
+        yield replace(merge_pairs(run, started), ends=ends)
     finally:
         for process in ends.values():
-            stop(process)
+            stop_process(process)
 
 
-def joined(run: RunSpec, pairs: Sequence[Tunnel]) -> Tunnel:
+def merge_pairs(run: RunSpec, pairs: Sequence[Tunnel]) -> Tunnel:
     """Merge all pairs of a run's tunnel: each flow's entry is that of the pair it takes."""
     entries = dict(pairs[0].entries)
     is_vpn = tunnel_kind(run.tunnel).is_vpn
@@ -103,20 +103,22 @@ def program_of(run: RunSpec, parts: PartsJson) -> TunnelBinary | None:
 
     Raises TunnelError if it is missing.
     """
-    kind = tunnel_kind(run.tunnel)
-    if kind.is_direct:
+    declaration = tunnel_kind(run.tunnel)
+    if declaration.is_direct:
         return None
     gost = run.gost_program
     part = parts.get("tunnel") if gost == AUTO else parts.get("gosts", {}).get(gost)
     provided = to_tunnel_binary(part) if part else None
     programs = parts.get("programs", {}).items()
     program = tunnel_program(
-        kind, provided, {name: OwnProgram.from_json(one) for name, one in programs}
+        declaration, provided, {name: OwnProgram.from_json(one) for name, one in programs}
     )
     if program is None:
-        missing = " or ".join(kind.programs or (kind.program,))
-        raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")
-    if why := explain_unusable_tunnel(kind, program, options=run.tunnel_options):
+        missing = " or ".join(declaration.programs or (declaration.program,))
+        raise TunnelError(
+            f"{declaration.name}: its program {missing} is not there: run ./lab setup"
+        )
+    if why := explain_unusable_tunnel(declaration, program, options=run.tunnel_options):
         raise TunnelError(why)
     if run.clock == "virtual" and tsc_trap.go_seeds_from_tsc(program.version):
         return replace(program, cycle_counter_at=tsc_trap.tsc_read_offset(program.path))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from gostlab.guest.qdisc import CLASS, Qdisc, ShapedDirection, ShapingMismatch
-from gostlab.registry.plugins import module_of
+from gostlab.registry.plugins import plugin_module
 from gostlab.registry.qdiscs import bottleneck_kinds
 
 
@@ -19,7 +19,8 @@ def build_bottleneck(
 ) -> list[Qdisc]:
     """Return a bottleneck's qdiscs from the root down: its rate, and its queue if it takes one."""
     return [
-        module_of(kind).build(kind, direction, seed) for kind in bottleneck_kinds(bottleneck, queue)
+        plugin_module(declaration).build(declaration, direction, seed)
+        for declaration in bottleneck_kinds(bottleneck, queue)
     ]
 
 
@@ -41,10 +42,10 @@ def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> li
 def show_argvs(device: str, qdiscs: Sequence[Qdisc]) -> list[list[str]]:
     """Return the tc commands whose output `parse_shown` parses."""
     shows = [["tc", "-j", "qdisc", "show", "dev", device]]
-    return shows + [["tc", "-j", *class_of(device)] for qdisc in qdiscs if qdisc.of_class]
+    return shows + [["tc", "-j", *show_class_args(device)] for qdisc in qdiscs if qdisc.of_class]
 
 
-def class_of(device: str) -> list[str]:
+def show_class_args(device: str) -> list[str]:
     """Return tc's arguments that show a device's class."""
     return ["class", "show", "dev", device, "classid", CLASS]
 

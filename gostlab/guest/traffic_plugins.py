@@ -24,17 +24,17 @@ from gostlab.guest.flow_result import (
     NO_OUTPUT,
     SERVER,
     FlowResult,
-    Ran,
+    FlowRun,
     TrafficError,
     server_report,
 )
-from gostlab.registry.plugins import module_of
+from gostlab.registry.plugins import plugin_module
 from gostlab.registry.traffic import TrafficKind, traffic_kind, traffic_kinds
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 
 # All plugins are imported here: an import during the load would take some of the run's time.
-CARRIERS = {name: module_of(kind) for name, kind in traffic_kinds().items()}
+CARRIERS = {name: plugin_module(declaration) for name, declaration in traffic_kinds().items()}
 MAX_READ_BYTES = 2**24  # maximum number of bytes read to find a report's last line
 MAX_LINE = 300  # maximum length of the last line in a message
 # The error of an iperf3 client whose flow is over, and which had no results from its server for 10
@@ -42,7 +42,7 @@ MAX_LINE = 300  # maximum length of the last line in a message
 NO_RESULTS = "unable to receive results"
 
 
-def carrier(kind: TrafficKind) -> Any:
+def traffic_plugin(kind: TrafficKind) -> Any:
     return CARRIERS[kind.name]
 
 
@@ -68,28 +68,31 @@ def result_of(
     the load count. Raises TrafficError if the report lacks the result.
     """
     began_s, ended_s = ran_s
-    ran = Ran(flow.name, flow.kind, round(began_s, 6), round(ended_s, 6), window_s, report)
-    kind = flow.traffic
+    ran = FlowRun(flow.name, flow.kind, round(began_s, 6), round(ended_s, 6), window_s, report)
+    declaration = flow.traffic
     try:
         # A user-supplied program may print much, and nothing of it is parsed.
-        if flow.is_tcp and has_no_results(kind, report):
+        if flow.is_tcp and has_no_results(declaration, report):
             server_text = server_report(report).read_text(encoding="utf-8")
-            server_result: FlowResult = carrier(kind).read(
+            server_result: FlowResult = traffic_plugin(declaration).read(
                 flow, server_text[server_text.find("{") :], ran
             )
             return replace(server_result, counted_by=SERVER)
-        text = "" if kind.is_counted else report.read_text(encoding="utf-8", errors="replace")
-        result: FlowResult = carrier(kind).read(flow, text, ran)
+        text = (
+            "" if declaration.is_counted else report.read_text(encoding="utf-8", errors="replace")
+        )
+        result: FlowResult = traffic_plugin(declaration).read(flow, text, ran)
         return result
     except (ValueError, LookupError, TypeError, OSError) as error:
         raise TrafficError(
-            f"{flow.name}: {kind.program}'s report cannot be read ({type(error).__name__}: {error})"
+            f"{flow.name}: {declaration.program}'s report cannot be read"
+            f" ({type(error).__name__}: {error})"
         ) from error
 
 
 def measured_rows(flow: FlowResult, report: Path) -> list[dict[str, float | str | None]]:
     """Return a flow's measurements, one row each, in time from the start of the load."""
-    rows = carrier(traffic_kind(flow.kind)).rows(report.read_text(encoding="utf-8"))
+    rows = traffic_plugin(traffic_kind(flow.kind)).rows(report.read_text(encoding="utf-8"))
     return [
         {"t_s": round(flow.started_s + at_s, 6), "flow": flow.name, **row} for at_s, row in rows
     ]

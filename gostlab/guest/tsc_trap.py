@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gostlab.guest.iperf3_barrier import PTRACE_DETACH, WALL, can_hold, ptrace
+from gostlab.guest.iperf3_hold import PTRACE_DETACH, WALL, can_hold, ptrace
 from gostlab.install.landlock import libc
 from gostlab.install.locate import version_tuple
 

@@ -66,7 +66,7 @@ class TunnelProcesses(dict[str, Popen[bytes]]):
                 log = self.log_of(end)
                 raise TunnelError(
                     f"the tunnel's end on {end} died (exit status {process.returncode})"
-                    f"{last_words(log)}; its output is in {log.name}"
+                    f"{last_line_note(log)}; its output is in {log.name}"
                 )
 
 
@@ -80,7 +80,7 @@ class Tunnel:
 
 
 @dataclass
-class Launch:
+class TunnelLaunch:
     """The context in which one run's tunnel is started."""
 
     network: Network
@@ -187,7 +187,7 @@ class Launch:
         return address, sink_ports(self.run)[flow]
 
     @property
-    def carried_all(self) -> list[str]:
+    def carried_flows(self) -> list[str]:
         """Return all flows that this pair carries as streams, the pair's own flow first."""
         return list(dict.fromkeys([self.flow, *(flow.name for flow in self.flows if flow.is_tcp)]))
 
@@ -196,7 +196,7 @@ class Launch:
 
         The pair's first flow has the pair's port, and each further flow its own.
         """
-        position = self.carried_all.index(flow)
+        position = self.carried_flows.index(flow)
         return self.port if position == 0 else SHARED_PORT + self.number * MAX_SHARED + position
 
     @property
@@ -261,7 +261,7 @@ class Launch:
 
     def last_words(self, node: str) -> str:
         """Return the last output of a node's end, for an error message."""
-        return last_words(self.ends.log_of(f"{node}{self.mark}"))
+        return last_line_note(self.ends.log_of(f"{node}{self.mark}"))
 
     def options(self, *names: str) -> list[tuple[str, Any]]:
         """Return the tunnel options that the run sets, among those named."""
@@ -288,9 +288,9 @@ def pair_of(run: RunSpec, flow: FlowSpec) -> str:
     the same hosts. So does everything in a VPN, and in a tunnel of one connection with `shared:
     on`.
     """
-    kind = tunnel_kind(run.tunnel)
-    datagrams = flow.traffic.prefers_udp and "udp" in kind.carries
-    if not (kind.is_vpn or datagrams or run.tunnel_options.get("shared") == "on"):
+    declaration = tunnel_kind(run.tunnel)
+    datagrams = flow.traffic.prefers_udp and "udp" in declaration.carries
+    if not (declaration.is_vpn or datagrams or run.tunnel_options.get("shared") == "on"):
         return flow.name
     nodes = run.tunnel_ends(flow)
     return first_carried_flow([other for other in run.flows if run.tunnel_ends(other) == nodes])
@@ -319,8 +319,8 @@ def sink_ports(run: RunSpec) -> dict[str, int]:
     ports: dict[str, int] = {}
     last_port: dict[str, int] = {}
     taken: dict[str, set[int]] = {}
-    kind = tunnel_kind(run.tunnel)
-    forwards = not kind.is_direct and not kind.is_vpn
+    declaration = tunnel_kind(run.tunnel)
+    forwards = not declaration.is_direct and not declaration.is_vpn
     shared = {
         flow.name: pair
         for flow in run.flows
@@ -338,7 +338,7 @@ def sink_ports(run: RunSpec) -> dict[str, int]:
     return ports | {flow: ports[pair] for flow, pair in shared.items()}
 
 
-def last_words(log: Path) -> str:
+def last_line_note(log: Path) -> str:
     """Return the last non-empty line of a log in brackets; of GOST's JSON its `msg`."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -391,7 +391,7 @@ def wait_until_listening(
         network.log.listening(node, protocol, port)
 
 
-def stop(process: Popen[bytes], patience_s: float = 3.0) -> None:
+def stop_process(process: Popen[bytes], patience_s: float = 3.0) -> None:
     """End a process by SIGTERM, then by SIGKILL, and reap it."""
     if process.poll() is None:
         process.terminate()

@@ -17,21 +17,26 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO
 
-from gostlab.guest.alarm import TimerFd
 from gostlab.guest.flow_result import MAX_FILE_MIB, FlowResult, TrafficError
-from gostlab.guest.iperf3_barrier import HeldServer, can_hold
+from gostlab.guest.iperf3_hold import HeldServer, can_hold
 from gostlab.guest.load_context import LoadContext
 from gostlab.guest.network import Command
+from gostlab.guest.timerfd import TimerFd
 from gostlab.guest.traffic_plugins import (
-    carrier,
     failure_of,
     has_no_results,
     last_output_line,
     measured_rows,
     report_name,
     result_of,
+    traffic_plugin,
 )
-from gostlab.guest.tunnel_context import listening_ports, sink_ports, stop, wait_until_listening
+from gostlab.guest.tunnel_context import (
+    listening_ports,
+    sink_ports,
+    stop_process,
+    wait_until_listening,
+)
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import ChangeSpec
 from gostlab.spec.run_spec import RunSpec
@@ -105,7 +110,7 @@ def start_servers(context: LoadContext, undo: ExitStack) -> dict[str, subprocess
     servers = {}
     for flow in context.run.flows:
         servers[flow.name] = start_server(context, flow, ports[flow.name])
-        undo.callback(stop, servers[flow.name])
+        undo.callback(stop_process, servers[flow.name])
     # A udp test begins with a TCP connection to the same port.
     for host in dict.fromkeys(flow.receiver for flow in context.run.flows):
         for protocol in ("tcp", "udp"):
@@ -139,7 +144,9 @@ def wait_for_command(
         ended = server.poll()
         if ended is not None or time.monotonic() > until_s:
             state = (
-                f"its server {ending_of(ended)}" if ended is not None else "its server still runs"
+                f"its server {describe_exit(ended)}"
+                if ended is not None
+                else "its server still runs"
             )
             output = last_output_line(context.folder / server_report(flow))
             raise TrafficError(
@@ -149,7 +156,7 @@ def wait_for_command(
         time.sleep(0.02)
 
 
-def ending_of(status: int) -> str:
+def describe_exit(status: int) -> str:
     """Describe how a user's program ended."""
     if status in (-signal.SIGXFSZ, SHELL_SIGNALLED + signal.SIGXFSZ):
         return f"wrote a file of more than {MAX_FILE_MIB} MiB"
@@ -164,22 +171,24 @@ def start_server(context: LoadContext, flow: FlowSpec, port: int) -> subprocess.
 
     Raises TrafficError.
     """
-    kind = flow.traffic
-    argv = carrier(kind).server_command(context, flow, port)
-    name = report_name(context.run, flow, "-server") if kind.by_iperf3 else server_report(flow)
-    return context.start(Command(flow.receiver, argv, name, charged_as(flow, asks=False)))
+    declaration = flow.traffic
+    argv = traffic_plugin(declaration).server_command(context, flow, port)
+    name = (
+        report_name(context.run, flow, "-server") if declaration.by_iperf3 else server_report(flow)
+    )
+    return context.start(Command(flow.receiver, argv, name, charged_program(flow, asks=False)))
 
 
 def server_report(flow: FlowSpec) -> str:
     """Return the name of the output file of a flow's server, if it is not iperf3."""
-    kind = flow.traffic
-    return f"{'nginx' if kind.by_nginx else kind.name + '-server'}-{flow.name}.log"
+    declaration = flow.traffic
+    return f"{'nginx' if declaration.by_nginx else declaration.name + '-server'}-{flow.name}.log"
 
 
 # -- flows and changes, in the order of time
 
 
-def charged_as(flow: FlowSpec, *, asks: bool) -> str:
+def charged_program(flow: FlowSpec, *, asks: bool) -> str:
     """Return the name of the program whose system-call costs an end of a flow pays.
 
     `asks` selects the client, else the server.
@@ -189,7 +198,7 @@ def charged_as(flow: FlowSpec, *, asks: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Connected:
+class ConnectedFlow:
     """A flow whose connections are made, and whose server is held."""
 
     client: subprocess.Popen[bytes]
@@ -199,7 +208,7 @@ class Connected:
 
 def connect_all(
     context: LoadContext, servers: Mapping[str, subprocess.Popen[bytes]], undo: ExitStack
-) -> dict[str, Connected]:
+) -> dict[str, ConnectedFlow]:
     """Connect and hold iperf3's flows, and return them by name, if a run has several.
 
     Flows that connect at their start are left out. Returns {} for a single flow, or if servers
@@ -214,8 +223,10 @@ def connect_all(
         held = HeldServer.seize(servers[flow.name].pid, flow.streams, by_datagrams=not flow.is_tcp)
         undo.callback(held.release)
         client = context.start(client_of(context, flow), recorded=False)
-        undo.callback(stop, client)
-        connections[flow.name] = Connected(client, held, start_message_delay_s(context.run, flow))
+        undo.callback(stop_process, client)
+        connections[flow.name] = ConnectedFlow(
+            client, held, start_message_delay_s(context.run, flow)
+        )
     for flow in flows:
         # A server accepts its connections from here on, so each flow has its own time limit.
         until_s = time.monotonic() + grace_s(context.run, flow)
@@ -261,10 +272,10 @@ def start_message_delay_s(run: RunSpec, flow: FlowSpec) -> float:
 def client_of(context: LoadContext, flow: FlowSpec) -> Command:
     """Return the command of a flow's client."""
     argv, report = (
-        carrier(flow.traffic).client_command(context, flow),
+        traffic_plugin(flow.traffic).client_command(context, flow),
         report_name(context.run, flow),
     )
-    return Command(flow.sender, argv, report, charged_as(flow, asks=True), flow=flow.name)
+    return Command(flow.sender, argv, report, charged_program(flow, asks=True), flow=flow.name)
 
 
 @dataclass(frozen=True)
@@ -286,7 +297,7 @@ class Timeline:
         context: LoadContext,
         undo: ExitStack,
         log: IO[str],
-        held: Mapping[str, Connected] = {},
+        held: Mapping[str, ConnectedFlow] = {},
         servers: Mapping[str, subprocess.Popen[bytes]] = {},
     ) -> None:
         self._context = context
@@ -350,7 +361,7 @@ class Timeline:
             process, started_s = held.client, begin_s
         else:
             process = context.start(client_of(context, flow))
-            self._undo.callback(stop, process)
+            self._undo.callback(stop_process, process)
             started_s = self.now_s
         ending = os.pidfd_open(process.pid)
         self._undo.callback(os.close, ending)
@@ -392,7 +403,7 @@ class Timeline:
         report = self._context.folder / report_name(self._context.run, flow)
         if status and flow.traffic.is_counted:
             output = last_output_line(report)
-            raise TrafficError(f"{flow.name}: its client {ending_of(status)}: {output}")
+            raise TrafficError(f"{flow.name}: its client {describe_exit(status)}: {output}")
         if status and not has_no_results(flow.traffic, report):
             raise TrafficError(failure_of(self._context.run, flow, self._context.folder))
 
@@ -405,7 +416,8 @@ class Timeline:
             if failed:
                 output = last_output_line(self._context.folder / server_report(flow))
                 raise TrafficError(
-                    f"{flow.name}: its server {ending_of(failed)} while its client ran: {output}"
+                    f"{flow.name}: its server {describe_exit(failed)} while its client ran:"
+                    f" {output}"
                 )
             if now_s > active.overdue_s:
                 raise TrafficError(

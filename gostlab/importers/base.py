@@ -146,7 +146,7 @@ class SpecifiedPath:
 
 
 @dataclass(frozen=True)
-class Format:
+class ImportFormat:
     name: str
     description: str
     files: tuple[str, ...]  # labels of the files, in order
@@ -201,7 +201,7 @@ def json_format(
     read: Callable[[Any], PathRecording],
     parse: Callable[[str], Any] = parse_json,
     vague: int = 0,
-) -> Format:
+) -> ImportFormat:
     """Return a format whose only file is a JSON object, recognised by some of its keys.
 
     `read` interprets the object. Where a value is missing or of another type, the file is rejected
@@ -221,7 +221,7 @@ def json_format(
             reason = f"{type(error).__name__}: {error}"
             raise UnreadableRecording(f"{label}: not {file} ({reason})") from None
 
-    return Format(name, description, (file,), recognises, read_text, vague)
+    return ImportFormat(name, description, (file,), recognises, read_text, vague)
 
 
 # -- numbers

@@ -21,7 +21,7 @@ from datetime import datetime
 from gostlab.importers.base import (
     DirectionRecording,
     Evidence,
-    Format,
+    ImportFormat,
     PathRecording,
     Probe,
     Recording,
@@ -270,4 +270,4 @@ def recognises(text: str) -> bool:
 
 
 DESCRIPTION = "a line per probe: timestamp and rtt, or uplink and downlink, in ms (LENS, irtt)"
-FORMAT = Format("csv", DESCRIPTION, ("the CSV",), recognises, read, vague=1)
+FORMAT = ImportFormat("csv", DESCRIPTION, ("the CSV",), recognises, read, vague=1)

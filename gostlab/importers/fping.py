@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gostlab.importers.base import (
     Evidence,
-    Format,
+    ImportFormat,
     PathRecording,
     Probe,
     Recording,
@@ -88,4 +88,4 @@ def recognises(text: str) -> bool:
 
 
 DESCRIPTION = "what `fping -C` prints for a host"
-FORMAT = Format("fping", DESCRIPTION, ("fping's text",), recognises, read)
+FORMAT = ImportFormat("fping", DESCRIPTION, ("fping's text",), recognises, read)

@@ -144,7 +144,7 @@ def read(document: Any) -> PathRecording:
     every = [one for some in report.intervals.values() for one in some]
     if omitted := sum(one.seconds for one in report.longest if one.omitted):
         left_out.append(f"{omitted:.3g} s omitted by -O")
-    elif protocol == "TCP" and len(measured(report.longest)) < len(report.longest):
+    elif protocol == "TCP" and len(intervals_after_start(report.longest)) < len(report.longest):
         left_out.append(f"the first {SLOW_START_S:g} s (slow start)")
     if document.get("error") or "end" not in document:
         left_out.append("the end (iperf3 was interrupted)")
@@ -234,7 +234,7 @@ def bytes_of(stream: Any) -> float:
     return float(stream["bits_per_second"]) * seconds_of(stream) / 8
 
 
-def measured(intervals: Sequence[IperfInterval]) -> list[IperfInterval]:
+def intervals_after_start(intervals: Sequence[IperfInterval]) -> list[IperfInterval]:
     """Return the intervals after -O's omitted part, or else after slow start."""
     complete = [one for one in intervals if one.seconds > 0 and not one.omitted]
     return [one for one in complete if one.begin_s >= SLOW_START_S * 0.95] or complete
@@ -260,7 +260,7 @@ def read_tcp(
     report: IperfReport, direction: str, intervals: Sequence[IperfInterval]
 ) -> tuple[DirectionRecording, list[Evidence]]:
     """Return the rate of a TCP test in one direction."""
-    some = measured(intervals)
+    some = intervals_after_start(intervals)
     if not any(one.payload_bytes for one in some):
         raise UnreadableRecording(f"no data in the {direction} direction: measure it again")
     payload_bps = rate_of(some)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gostlab.importers.base import (
     DirectionRecording,
     Evidence,
-    Format,
+    ImportFormat,
     PathRecording,
     Probe,
     Recording,
@@ -67,4 +67,4 @@ def read(recordings: Sequence[Recording]) -> PathRecording:
 DESCRIPTION = "a millisecond for each 12 Mbit/s of capacity, and a delay for every 10 ms"
 FILES = ("the capacity", "the delays")
 # The first file looks like one of Mahimahi's, so only the number of files identifies this format.
-FORMAT = Format("leoreplayer", DESCRIPTION, FILES, lambda _text: False, read, vague=2)
+FORMAT = ImportFormat("leoreplayer", DESCRIPTION, FILES, lambda _text: False, read, vague=2)

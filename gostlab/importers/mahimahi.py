@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gostlab.importers.base import (
     DirectionRecording,
     Evidence,
-    Format,
+    ImportFormat,
     PathRecording,
     Recording,
     UnreadableRecording,
@@ -86,4 +86,4 @@ def recognises(text: str) -> bool:
 
 DESCRIPTION = "a millisecond for each 1500-byte packet that can be sent, up, or up and down"
 FILES = ("the trace, or the upload's", "the download's")
-FORMAT = Format("mahimahi", DESCRIPTION, FILES, recognises, read, vague=3, optional_files=1)
+FORMAT = ImportFormat("mahimahi", DESCRIPTION, FILES, recognises, read, vague=3, optional_files=1)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from gostlab.importers.base import (
     Evidence,
-    Format,
+    ImportFormat,
     PathRecording,
     Probe,
     Recording,
@@ -285,4 +285,4 @@ def recognises(text: str) -> bool:
 
 
 DESCRIPTION = "what ping prints, of Linux, macOS, BusyBox or Windows, in any language"
-FORMAT = Format("ping", DESCRIPTION, ("ping's text",), recognises, read, any_bytes=True)
+FORMAT = ImportFormat("ping", DESCRIPTION, ("ping's text",), recognises, read, any_bytes=True)

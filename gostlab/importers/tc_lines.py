@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from gostlab.importers.base import (
-    Format,
+    ImportFormat,
     Recording,
     SpecifiedDirection,
     SpecifiedPath,
@@ -28,7 +28,7 @@ from gostlab.importers.base import (
 from gostlab.spec import units
 from gostlab.spec.path_spec import PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
-from gostlab.tcpmodel.limits import MTU_BYTES
+from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 RATE_FACTORS = {
     **{
@@ -228,11 +228,11 @@ def shown_commands(recording: Recording) -> Iterator[TcCommand]:
         match = SHOWN.match(line)
         if match is None:
             continue
-        table, kind, handle, device, parent, options = match.groups()
+        table, qdisc_name, handle, device, parent, options = match.groups()
         given = SHOWN_NOISE.sub("", options).split()
         of_class = ("classid", handle) if table == "class" else ("handle", handle)
         location = ("dev", device or "the device", *parent.split(), *of_class)
-        args = (table, "add", *location, kind, *given)
+        args = (table, "add", *location, qdisc_name, *given)
         yield TcCommand(f"{recording.label}:{number}", "", args)
 
 
@@ -244,12 +244,12 @@ def is_shown(text: str) -> bool:
 # -- what the commands install
 
 
-def install(commands: Sequence[TcCommand], *, reads_output: bool) -> list[TcDevice]:
+def apply_commands(commands: Sequence[TcCommand], *, reads_output: bool) -> list[TcDevice]:
     """Return the devices with what is installed after all commands. Raises UnreadableRecording."""
     devices: dict[str, TcDevice] = {}
     for command in commands:
         try:
-            execute(command, devices)
+            apply_command(command, devices)
         except IndexError:
             raise UnreadableRecording(f"{command.position}: the line ends too soon") from None
         except ValueError as error:
@@ -259,7 +259,7 @@ def install(commands: Sequence[TcCommand], *, reads_output: bool) -> list[TcDevi
     return list(devices.values())
 
 
-def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
+def apply_command(command: TcCommand, devices: dict[str, TcDevice]) -> None:
     """Apply one command to the devices. Raises ValueError or IndexError."""
     args = [arg for arg in command.args if not re.fullmatch(r"-[a-zA-Z]+", arg)]
     if len(args) < 2:
@@ -293,32 +293,34 @@ def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
             target = " ".join(filter(None, (command.namespace, device.redirects_to)))
             device.redirects_to = target
         if "police" in rest:
-            parent = canonical(location.get("parent", "root"))
+            parent = canonical_handle(location.get("parent", "root"))
             where = INCOMING if parent == "ingress" or parent.startswith("ffff:") else OUTGOING
             arguments = tuple(rest[rest.index("police") + 1 :])
             device.policers[where] = TcObject(command.position, "police", "", parent, arguments)
         return
-    location["parent"] = canonical(location.get("parent", "root"))
+    location["parent"] = canonical_handle(location.get("parent", "root"))
     if verb == "delete":
-        remove(device, table, location)
+        remove_subtree(device, table, location)
         return
     if not rest and location["parent"] in ("ingress", "clsact"):
         rest = [location["parent"]]
-    kind, *options = rest or [""]
+    qdisc_name, *options = rest or [""]
     if table == "qdisc" and location["parent"].startswith("ffff:"):
         location["parent"] = "ingress"
-    handle = canonical(location.get("classid") or location.get("handle", ""))
+    handle = canonical_handle(location.get("classid") or location.get("handle", ""))
     default = options[options.index("default") + 1] if "default" in options[:-1] else ""
     new_object = TcObject(
-        command.position, kind, handle, location["parent"], tuple(options), default
+        command.position, qdisc_name, handle, location["parent"], tuple(options), default
     )
     if table == "class":
         device.classes[handle] = new_object
         return
     before = device.qdiscs.get(new_object.parent)
-    if before and before.kind == kind == "netem" and verb in ("change", "replace"):
+    if before and before.kind == qdisc_name == "netem" and verb in ("change", "replace"):
         new_object = replace(
-            new_object, handle=handle or before.handle, options=carried_over(before, new_object)
+            new_object,
+            handle=handle or before.handle,
+            options=kept_netem_options(before, new_object),
         )
     if verb == "add" and before:
         raise ValueError(
@@ -330,7 +332,7 @@ def execute(command: TcCommand, devices: dict[str, TcDevice]) -> None:
     device.qdiscs[new_object.parent] = new_object
 
 
-def canonical(handle: str) -> str:
+def canonical_handle(handle: str) -> str:
     """Return a handle without leading zeros: 1:0a as 1:a, 1:0 as 1:, a word as it is."""
     match = re.fullmatch(r"([0-9a-fA-F]*):(?:([0-9a-fA-F]*))", handle)
     if match is None:
@@ -339,10 +341,10 @@ def canonical(handle: str) -> str:
     return f"{major}:{minor}"
 
 
-def remove(device: TcDevice, table: str, location: Mapping[str, str]) -> None:
+def remove_subtree(device: TcDevice, table: str, location: Mapping[str, str]) -> None:
     """Remove a qdisc or class with all below it; what is not there is no error."""
     if table == "class":
-        device.classes.pop(canonical(location.get("classid", "")), None)
+        device.classes.pop(canonical_handle(location.get("classid", "")), None)
         return
     if location["parent"] == "root":
         remaining = {name: qdisc for name, qdisc in device.qdiscs.items() if name == "ingress"}
@@ -353,7 +355,7 @@ def remove(device: TcDevice, table: str, location: Mapping[str, str]) -> None:
             device.redirects_to = ""
 
 
-def carried_over(before: TcObject, after: TcObject) -> tuple[str, ...]:
+def kept_netem_options(before: TcObject, after: TcObject) -> tuple[str, ...]:
     """Return a netem's options after `change`: the kernel keeps only rate and distribution."""
     remaining: list[str] = []
     for word in ("rate", "distribution"):
@@ -394,8 +396,8 @@ class DirectionReader:
         rate_bps = min(rates, default=None)
         buffer, buffer_from = self._buffer(chain, netems, rate_bps)
         if buckets:
-            kind = "htb" if buckets[0].kind == "class" else "tbf"
-            self.settings.setdefault("bottleneck", kind)
+            qdisc_name = "htb" if buckets[0].kind == "class" else "tbf"
+            self.settings.setdefault("bottleneck", qdisc_name)
         # With a rate of its own netem sends in the order of arrival, whatever the jitter.
         ordered = any(one.rate_bps and one.jitter_s for one in netems)
         return SpecifiedDirection(
@@ -474,7 +476,7 @@ class DirectionReader:
         if qdisc.kind in ("mq", "multiq") and not leaves:
             return None
         emulating = [one for one in leaves if self._has_netem(one.handle)]
-        default = canonical(f"{major}:{qdisc.default.removeprefix('0x')}")
+        default = canonical_handle(f"{major}:{qdisc.default.removeprefix('0x')}")
         by_default = [one for one in leaves if one.handle == default]
         for candidates in (leaves, emulating, by_default):
             if len(candidates) == 1:
@@ -801,7 +803,7 @@ def read_tc(recording: Recording) -> SpecifiedPath:
     is_output = is_shown(recording.text)
     commands = list((shown_commands if is_output else shell_commands)(recording))
     try:
-        return path_of_devices(install(commands, reads_output=is_output))
+        return path_of_devices(apply_commands(commands, reads_output=is_output))
     except UnreadableRecording as error:
         text = str(error)
         prefix = "" if text.startswith(recording.label) else f"{recording.label}: "
@@ -903,4 +905,4 @@ def recognises(text: str) -> bool:
 
 
 DESCRIPTION = "lines for tc, `tc qdisc show`, or Mininet's TCLink(bw=…, delay=…)"
-FORMAT = Format("tc", DESCRIPTION, ("the lines",), recognises, read)
+FORMAT = ImportFormat("tc", DESCRIPTION, ("the lines",), recognises, read)

@@ -17,7 +17,7 @@ from gostlab.importers.base import (
     SLOW_START_S,
     DirectionRecording,
     Evidence,
-    Format,
+    ImportFormat,
     PathRecording,
     Recording,
     UnreadableRecording,
@@ -259,4 +259,4 @@ def recognises(text: str) -> bool:
 
 
 DESCRIPTION = "a capture of one TCP connection (pcap, pcapng), read by tshark"
-FORMAT = Format("pcap", DESCRIPTION, ("the capture",), recognises, read, any_bytes=True)
+FORMAT = ImportFormat("pcap", DESCRIPTION, ("the capture",), recognises, read, any_bytes=True)

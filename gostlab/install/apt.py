@@ -54,7 +54,7 @@ class Mirror:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PackageCandidate:
     """A package of a suite."""
 
     package: str
@@ -125,7 +125,9 @@ def parse_security(targets: str, mirror: Mirror) -> Mirror | None:
     return None
 
 
-def places(folder: Path, mirror: Mirror) -> Iterator[tuple[PrivateApt, list[list[str]]]]:
+def archives_and_suites(
+    folder: Path, mirror: Mirror
+) -> Iterator[tuple[PrivateApt, list[list[str]]]]:
     """Yield the archives and suites in which a package of any release may be.
 
     The security archive comes first, which supports a release longest, then the mirror; old
@@ -151,15 +153,17 @@ def suite_groups(codename: str) -> list[list[str]]:
     return [[f"{name}-backports" for name in later], *([name] for name in later), ["sid"]]
 
 
-def parse_madison(text: str) -> list[Candidate]:
+def parse_madison(text: str) -> list[PackageCandidate]:
     """Parse the output of `apt-cache madison`: package, version and suite per line."""
     lines = re.findall(
         r"^\s*(\S+) \|\s+(\S+) \|\s+\S+ ([^\s/]+)/\S+ .*Packages$", text, re.MULTILINE
     )
-    return [Candidate(*line) for line in lines]
+    return [PackageCandidate(*line) for line in lines]
 
 
-def newest_first(candidates: Iterable[Candidate], oldest: tuple[int, ...]) -> list[Candidate]:
+def newest_first(
+    candidates: Iterable[PackageCandidate], oldest: tuple[int, ...]
+) -> list[PackageCandidate]:
     """Return candidates of at least version `oldest`, the newest upstream version first."""
     return sorted(
         (one for one in candidates if one.upstream >= oldest),
@@ -275,7 +279,7 @@ class PrivateApt:
         oldest: tuple[int, ...],
         groups: Iterable[Sequence[str]],
         say: Callable[[str], None] = lambda _: None,
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[PackageCandidate]:
         """Yield the packages that match a name pattern and a minimum version.
 
         The newest of a group of suites comes first; the next group is read only if the caller goes
@@ -288,7 +292,7 @@ class PrivateApt:
             names = [name for name in known if re.fullmatch(package, name)]
             yield from newest_first(self.versions(names) if names else (), oldest)
 
-    def download(self, candidate: Candidate, into: Path) -> Path:
+    def download(self, candidate: PackageCandidate, into: Path) -> Path:
         """Fetch a package file, verified against the signed lists. Raises ArchiveError."""
         self.download_current([f"{candidate.package}={candidate.version}"], into)
         return sorted(into.glob(f"{candidate.package}_*.deb"))[-1]
@@ -310,7 +314,7 @@ class PrivateApt:
         argv = ("apt-get", "--quiet=2", "source", "--download-only", "--only-source")
         self._run(*argv, *sources, cwd=into)
 
-    def versions(self, packages: Iterable[str]) -> list[Candidate]:
+    def versions(self, packages: Iterable[str]) -> list[PackageCandidate]:
         """Return the versions of packages in the suites read last."""
         return parse_madison(self._run("apt-cache", "madison", *packages).stdout)
 

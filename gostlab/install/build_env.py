@@ -40,7 +40,7 @@ class HashMismatch(SetupError):
 
 
 @dataclass
-class Workbench:
+class InstallContext:
     """The environment of an install task."""
 
     cache: Path
@@ -90,7 +90,7 @@ def require_space(folder: Path, needed_bytes: int, purpose: str) -> None:
 
 
 @contextlib.contextmanager
-def replacing(folder: Path, *, shared: bool = False) -> Iterator[Path]:
+def replaced_folder(folder: Path, *, shared: bool = False) -> Iterator[Path]:
     """Yield a folder to fill, which replaces `folder` when the block ends.
 
     `shared`: another process may do this at the same time; the first one wins.
@@ -128,10 +128,12 @@ def run_logged(
             argv, cwd=cwd, env=environment, stdin=stdin, stdout=output, stderr=subprocess.STDOUT
         )
     if process.returncode != 0:
-        raise SetupError(f"{Path(argv[0]).name} failed: {last_complaint(log)} (all of it: {log})")
+        raise SetupError(
+            f"{Path(argv[0]).name} failed: {likely_error_line(log)} (all of it: {log})"
+        )
 
 
-def last_complaint(log: Path) -> str:
+def likely_error_line(log: Path) -> str:
     """Return the line of a log that most likely states the failure."""
     text = log.read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -141,7 +143,7 @@ def last_complaint(log: Path) -> str:
     return ([line for line in lines if error_pattern.search(line)] or lines or ["no output"])[-1]
 
 
-def fetch(url: str, into: Path, sha256: str) -> None:
+def fetch_file(url: str, into: Path, sha256: str) -> None:
     """Download a file with this SHA-256. Raises OSError if it cannot be reached, HashMismatch."""
     partial = into.with_name(into.name + ".part")
     try:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gostlab.install import landlock
-from gostlab.install.build_env import SetupError, Workbench, replacing
+from gostlab.install.build_env import InstallContext, SetupError, replaced_folder
 from gostlab.install.deb_extract import fetch_with_libraries, unpack
 from gostlab.install.rootfs import LIBRARIES, LOADER, SUITE
 from gostlab.registry.folders import cache_folder
@@ -43,7 +43,7 @@ def build_path() -> str:
     return str(cache_folder() / FOLDER / "bin")
 
 
-def lacking(programs: Sequence[str]) -> list[str]:
+def find_missing_programs(programs: Sequence[str]) -> list[str]:
     """Return those programs that this machine does not have."""
     machine_path = os.pathsep.join(
         folder for folder in os.get_exec_path() if folder != build_path()
@@ -51,10 +51,10 @@ def lacking(programs: Sequence[str]) -> list[str]:
     return [name for name in programs if shutil.which(name, path=machine_path) is None]
 
 
-def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
+def provide_build_tools(bench: InstallContext, *, with_go: bool) -> str:
     """Unpack the build tools that this machine lacks. Raises SetupError."""
     wanted = [*COMPILERS, *(name for name in TOOLS if with_go or name != "go")]
-    missing, compilers = lacking(wanted), lacking(COMPILERS)
+    missing, compilers = find_missing_programs(wanted), find_missing_programs(COMPILERS)
     if not missing:
         return f"{', '.join(wanted)} are there"
     if compilers:
@@ -68,7 +68,7 @@ def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
     scratch = bench.cache / "build" / FOLDER
     files = fetch_with_libraries(bench, packages, scratch, SUITE, MORE)
     bench.say("unpacking")
-    with replacing(folder) as finished:
+    with replaced_folder(folder) as finished:
         unpack(files, finished / "tree", bench.log("tools"))
         (finished / "tree/usr/local").mkdir(exist_ok=True)
         if compilers:
@@ -76,14 +76,14 @@ def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
         (finished / "bin").mkdir()
         for name in (*missing, *(["m4"] if "m4" in packages else [])):
             wrapper = finished / "bin" / name
-            wrapper.write_text(script(folder, finished, name), encoding="utf-8")
+            wrapper.write_text(wrapper_script(folder, finished, name), encoding="utf-8")
             wrapper.chmod(0o755)
     shutil.rmtree(scratch)
     origin = "" if missing == wanted else ", the others are this machine's"
     return f"{', '.join(missing)} unpacked{origin}"
 
 
-def script(folder: Path, unpacked: Path, name: str) -> str:
+def wrapper_script(folder: Path, unpacked: Path, name: str) -> str:
     """Return a wrapper that starts an unpacked program with its own loader and libraries."""
     tree = folder / "tree"
     if name == "go":
@@ -110,14 +110,14 @@ def check_namespaces(missing: Sequence[str]) -> None:
         ) from error
 
 
-def enter() -> None:
+def enter_build_namespace() -> None:
     """Prepare a child process for a build: mount the unpacked /usr over the machine's.
 
     This is done only if the machine lacks compilers. Raises OSError.
     """
     tree = cache_folder() / FOLDER / "tree/usr"
-    if lacking(COMPILERS) and (tree / "bin/gcc").exists():
+    if find_missing_programs(COMPILERS) and (tree / "bin/gcc").exists():
         enter_mount_namespace()
         # The lab, or its Python, may be below /usr/local.
-        landlock.bind(Path("/usr/local"), tree / "local")
-        landlock.bind(tree, Path("/usr"))
+        landlock.bind_mount(Path("/usr/local"), tree / "local")
+        landlock.bind_mount(tree, Path("/usr"))

@@ -15,7 +15,7 @@ from pathlib import Path
 from gostlab.atomic_write import write_json
 from gostlab.install import apt as archive
 from gostlab.install import locate
-from gostlab.install.build_env import SetupError, Workbench, replacing, run_logged
+from gostlab.install.build_env import InstallContext, SetupError, replaced_folder, run_logged
 from gostlab.registry.iperf3_versions import OWN, Iperf3Kind
 from gostlab.registry.programs import OF_FLOWS
 from gostlab.registry.tunnels import tunnel_kinds
@@ -28,12 +28,14 @@ PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
 
 
 def provide_programs(
-    bench: Workbench, tunnels: Iterable[str] | None = None, of_flows: Iterable[str] = OF_FLOWS
+    bench: InstallContext, tunnels: Iterable[str] | None = None, of_flows: Iterable[str] = OF_FLOWS
 ) -> str:
     """Unpack the programs of tunnels (None: all) and flows that are missing. Raises SetupError."""
     known = tunnel_kinds()
     kinds = known.values() if tunnels is None else [known[name] for name in tunnels]
-    wanted = {kind.programs: kind.unpacked for kind in kinds if kind.unpacked}
+    wanted = {
+        declaration.programs: declaration.unpacked for declaration in kinds if declaration.unpacked
+    }
     wanted |= {(name,): (OF_FLOWS[name],) for name in of_flows}
     names = {name for programs in wanted for name in programs}
     missing = missing_programs(names, bench.cache)
@@ -61,7 +63,7 @@ def missing_programs(names: Iterable[str], cache: Path) -> set[str]:
     return {name for name in names if locate.find_program(name, unpacked_programs) is None}
 
 
-def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
+def unpack_packages(bench: InstallContext, packages: Iterable[str]) -> None:
     """Fetch packages with libraries, and unpack each one's programs. Raises SetupError."""
     packages = list(packages)
     scratch = bench.cache / "build" / "programs"
@@ -75,12 +77,12 @@ def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
         alone = scratch / package
         unpack([file], alone, log)
         version = file.name.split("_")[1].partition("%3a")[2] or file.name.split("_")[1]
-        keep_programs(bench, alone, libraries, package, version)
+        save_programs(bench, alone, libraries, package, version)
     shutil.rmtree(scratch)
 
 
 def fetch_with_libraries(
-    bench: Workbench, packages: Sequence[str], into: Path, suite: str = "", more: str = "$."
+    bench: InstallContext, packages: Sequence[str], into: Path, suite: str = "", more: str = "$."
 ) -> list[Path]:
     """Fetch packages of a suite, their libraries, and what matches `more`. Raises SetupError."""
     apt = archive.private_apt(bench.apt_folder, ", ".join(packages))
@@ -103,8 +105,12 @@ def unpack(files: Iterable[Path], tree: Path, log: Path, left_out: Iterable[str]
         run_logged([*shell, file, tree, "--anchored", *excluded], log)
 
 
-def keep_programs(
-    bench: Workbench, package_tree: Path, libraries: dict[str, Path], package: str, version: str
+def save_programs(
+    bench: InstallContext,
+    package_tree: Path,
+    libraries: dict[str, Path],
+    package: str,
+    version: str,
 ) -> None:
     """Save one package's programs with the libraries that they need. Raises SetupError."""
     log = bench.log("tunnels")
@@ -115,7 +121,7 @@ def keep_programs(
         for path in sorted(package_tree.glob(f"{program_folder}/*"))
     ]
     programs = [path for path in candidates if is_program(path)]
-    with replacing(folder) as finished:
+    with replaced_folder(folder) as finished:
         (finished / "bin").mkdir()
         (finished / "lib").mkdir()
         for program in programs:
@@ -126,7 +132,7 @@ def keep_programs(
             path.name: folder_sha256(finished, path) for path in sorted(finished.glob("bin/*"))
         }
         for program in sorted(finished.glob("bin/*")):
-            bind(program, finished / "lib", folder / "lib", "$ORIGIN/../lib", log)
+            set_loader(program, finished / "lib", folder / "lib", "$ORIGIN/../lib", log)
         write_json(
             finished / "package.json", {"package": package, "version": version, "sha256": digests}
         )
@@ -163,7 +169,7 @@ def libraries_in(contents: Path) -> Iterator[Path]:
                 yield path
 
 
-def bind(program: Path, unpacked: Path, folder: Path, search: str, log: Path) -> None:
+def set_loader(program: Path, unpacked: Path, folder: Path, search: str, log: Path) -> None:
     """Set a program's loader and its library search path, relative to its own folder.
 
     The libraries are in `unpacked` now and in `folder` later. Raises SetupError.
@@ -187,7 +193,7 @@ def folder_sha256(folder: Path, program: Path | None = None) -> str:
 # -- iperf3s
 
 
-def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> str:
+def provide_iperf3(bench: InstallContext, versions: Sequence[str] = tuple(OWN)) -> str:
     """Unpack the lab's own iperf3s. Raises SetupError if a mandatory one is missing."""
     provided, failed = [], []
     for iperf3 in (OWN[version] for version in versions):
@@ -202,7 +208,7 @@ def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> st
     return f"{', '.join(provided)}, private to the lab"
 
 
-def unpack_iperf3(bench: Workbench, kind: Iperf3Kind) -> str:
+def unpack_iperf3(bench: InstallContext, kind: Iperf3Kind) -> str:
     """Fetch and unpack one iperf3 and return its version. Raises SetupError."""
     apt = archive.private_apt(bench.apt_folder, "it", ": runs here need iperf3: system")
     bench.say(f"fetching iperf3 {kind.version} from {kind.suite}")
@@ -216,11 +222,11 @@ def unpack_iperf3(bench: Workbench, kind: Iperf3Kind) -> str:
     shutil.rmtree(packages, ignore_errors=True)
     files = apt.download_current([candidate.package, *kind.libraries], packages)
     folder, log = bench.cache / "iperf3" / kind.version, bench.log("iperf3")
-    with replacing(folder) as finished:
+    with replaced_folder(folder) as finished:
         contents = packages / "contents"
         unpack(files, contents, log)
-        sha256 = keep_iperf3(contents, finished)
-        bind(finished / "iperf3", finished / "lib", folder / "lib", "$ORIGIN/lib", log)
+        sha256 = save_iperf3(contents, finished)
+        set_loader(finished / "iperf3", finished / "lib", folder / "lib", "$ORIGIN/lib", log)
         names = sorted(file.name for file in files)
         record = {"version": candidate.version, "packages": names, "sha256": sha256}
         write_json(finished / "iperf3.json", record)
@@ -231,7 +237,7 @@ def unpack_iperf3(bench: Workbench, kind: Iperf3Kind) -> str:
     return candidate.version
 
 
-def keep_iperf3(contents: Path, folder: Path) -> str:
+def save_iperf3(contents: Path, folder: Path) -> str:
     """Save an unpacked iperf3 and all of its libraries unchanged; return their digest."""
     (folder / "lib").mkdir(parents=True)
     shutil.copy2(contents / "usr/bin/iperf3", folder / "iperf3")

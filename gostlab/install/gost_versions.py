@@ -16,7 +16,7 @@ from pathlib import Path
 from gostlab.atomic_write import write_json
 from gostlab.errors import BadInput
 from gostlab.install import locate
-from gostlab.install.build_env import SetupError, fetch, replacing
+from gostlab.install.build_env import SetupError, fetch_file, replaced_folder
 from gostlab.install.relay_build import GO_MACHINES
 from gostlab.registry.folders import cache_folder
 
@@ -32,7 +32,7 @@ URL = (
 )
 
 
-def add(what: str, name: str | None = None, cache: Path | None = None) -> locate.TunnelBinary:
+def add_gost(what: str, name: str | None = None, cache: Path | None = None) -> locate.TunnelBinary:
     """Add a GOST: a file, compressed or not, or a release. Raises BadInput, SetupError, OSError."""
     gosts_folder = (cache or cache_folder()) / "gost"
     with tempfile.TemporaryDirectory(prefix="gostlab-gost-") as scratch:
@@ -54,7 +54,7 @@ def add(what: str, name: str | None = None, cache: Path | None = None) -> locate
             "go": version.go,
             "sha256": locate.file_sha256(program),
         }
-        with replacing(gosts_folder / final_name) as folder:
+        with replaced_folder(gosts_folder / final_name) as folder:
             shutil.copyfile(program, folder / "gost")
             (folder / "gost").chmod(0o755)
             write_json(folder / "gost.json", record)
@@ -63,7 +63,7 @@ def add(what: str, name: str | None = None, cache: Path | None = None) -> locate
     )
 
 
-def remove(name: str) -> Path:
+def remove_gost(name: str) -> Path:
     """Delete an added GOST and return its folder. Results made with it stay. Raises BadInput."""
     folder = cache_folder() / "gost" / name
     if not locate.GOST_NAME.fullmatch(name) or not (folder / "gost").is_file():
@@ -85,7 +85,7 @@ def fetch_release(version: str, scratch: Path) -> Path:
         )
     tarball = scratch / "gost.tar.gz"
     try:
-        fetch(URL.format(version=version, machine=machine), tarball, sha256)
+        fetch_file(URL.format(version=version, machine=machine), tarball, sha256)
     except OSError as error:
         raise SetupError(f"GOST {version}: its release cannot be reached ({error})") from error
     return tarball

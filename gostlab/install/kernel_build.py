@@ -22,11 +22,11 @@ from gostlab.atomic_write import write_json
 from gostlab.install import apt as archive
 from gostlab.install import build_tools, locate
 from gostlab.install.build_env import (
+    InstallContext,
     SetupError,
-    Workbench,
-    fetch,
-    last_complaint,
-    replacing,
+    fetch_file,
+    likely_error_line,
+    replaced_folder,
     require_space,
     run_logged,
 )
@@ -39,7 +39,7 @@ BUILD_WORDS = "about three minutes on two idle CPUs"
 SOURCES = r"linux-source-\d+\.\d+"  # packages
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
 TAR_EXCLUDES = folders.ROOT / "kernel" / "tar-excludes"
-OLDEST = locate.dotted(locate.OLDEST_KERNEL)
+OLDEST = locate.format_version(locate.OLDEST_KERNEL)
 
 
 class SourceDoesNotFit(Exception):
@@ -47,7 +47,7 @@ class SourceDoesNotFit(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """The unpacked source of a kernel."""
 
     tree: Path
@@ -56,11 +56,11 @@ class Source:
     is_left_over: bool = False  # left by an interrupted build
 
 
-def provide_kernel(bench: Workbench) -> str:
+def provide_kernel(bench: InstallContext) -> str:
     """Build the sandbox's kernel unless one of the same inputs exists."""
     named = os.environ.get("GOSTLAB_KERNEL")
     if named:
-        version = locate.output_of([named, "--version"]).strip()
+        version = locate.read_output([named, "--version"]).strip()
         if not version:
             raise SetupError(
                 f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: "
@@ -101,9 +101,9 @@ def provide_kernel(bench: Workbench) -> str:
 # -- sources
 
 
-def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
+def _sources(bench: InstallContext, folder: Path) -> Iterator[KernelSource]:
     """Yield sources to try: an interrupted build's, Debian's newest first, kernel.org's."""
-    left = left_over(folder)
+    left = find_left_over_source(folder)
     if left is not None:
         yield left
     mirror = archive.find_mirror()
@@ -121,12 +121,12 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
     yield _fetch_pinned(bench, folder)
 
 
-def left_over(folder: Path) -> Source | None:
+def find_left_over_source(folder: Path) -> KernelSource | None:
     """Return the source that an interrupted build left in its folder."""
     record = locate.read_json(folder / "source.json")
     if record is None:
         return None
-    return Source(folder / "source", record["origin"], record["sha256"], is_left_over=True)
+    return KernelSource(folder / "source", record["origin"], record["sha256"], is_left_over=True)
 
 
 def tar_exclude_args() -> list[str]:
@@ -136,7 +136,7 @@ def tar_exclude_args() -> list[str]:
     return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
 
 
-def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -> Source:
+def unpack_package(bench: InstallContext, folder: Path, package: Path, origin: str) -> KernelSource:
     """Unpack the source in one of Debian's packages. Raises SetupError."""
     sha256 = locate.file_sha256(package)
     bench.say(f"unpacking {origin}")
@@ -149,7 +149,7 @@ def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -
     return unpack_tarball(bench, folder, tarball, origin, sha256)
 
 
-def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
+def _fetch_pinned(bench: InstallContext, folder: Path) -> KernelSource:
     none_in_apt = f"no apt mirror here offers a linux-source ≥ {OLDEST} that fits"
     lock = folders.ROOT / "kernel" / "kernel-org.lock"
     pin = locate.parse_pins(lock.read_text(encoding="utf-8"))
@@ -163,7 +163,7 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     tarball = folder / "download" / f"linux-{pin['version']}.tar.xz"
     tarball.parent.mkdir(parents=True, exist_ok=True)
     try:
-        fetch(pin["url"], tarball, pin["sha256"])
+        fetch_file(pin["url"], tarball, pin["sha256"])
     except OSError as error:
         raise SetupError(f"{none_in_apt}, and kernel.org cannot be reached ({error})") from error
     bench.say(f"unpacking {origin}")
@@ -171,8 +171,8 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
 
 
 def unpack_tarball(
-    bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str
-) -> Source:
+    bench: InstallContext, folder: Path, tarball: Path, origin: str, sha256: str
+) -> KernelSource:
     """Unpack the files of a tarball that builds read; delete downloads. Raises SetupError."""
     tree = folder / "source"
     shutil.rmtree(tree, ignore_errors=True)
@@ -188,21 +188,23 @@ def unpack_tarball(
         shutil.rmtree(folder / done_with, ignore_errors=True)
     # Written last: a tree without it was cut off while unpacking.
     write_json(folder / "source.json", {"origin": origin, "sha256": sha256})
-    return Source(tree, origin, sha256)
+    return KernelSource(tree, origin, sha256)
 
 
 # -- building
 
 
-def _build(bench: Workbench, folder: Path, source: Source) -> str:
-    built = build(bench, folder, source, shipped_declaration().name)
+def _build(bench: InstallContext, folder: Path, source: KernelSource) -> str:
+    built = build_kernel(bench, folder, source, shipped_declaration().name)
     inputs = locate.kernel_inputs_hash()
-    keep(bench, source, built, bench.cache / "kernel" / f"{built.version}-{inputs}", inputs, {})
+    save_kernel(
+        bench, source, built, bench.cache / "kernel" / f"{built.version}-{inputs}", inputs, {}
+    )
     return f"{built.version} built from {source.origin}, boots in {built.boot_s:.1f} s"
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltKernel:
     """A kernel that boots, in its build folder."""
 
     file: Path
@@ -211,7 +213,9 @@ class Built:
     boot_s: float
 
 
-def build(bench: Workbench, folder: Path, source: Source, series: str) -> Built:
+def build_kernel(
+    bench: InstallContext, folder: Path, source: KernelSource, series: str
+) -> BuiltKernel:
     """Build a source with a version's series and boot the kernel.
 
     Raises SourceDoesNotFit or SetupError.
@@ -221,23 +225,23 @@ def build(bench: Workbench, folder: Path, source: Source, series: str) -> Built:
     run_build_script(bench, source, file, series)
     build_s = time.monotonic() - started
     bench.say("booting it")
-    version = locate.output_of([file, "--version"]).strip()
+    version = locate.read_output([file, "--version"]).strip()
     boot_s = boot_time_s(file, folder)
     if not version or boot_s is None:
         raise SetupError(f"{source.origin}: built, but does not boot here: try {file} --version")
-    return Built(file, version, build_s, boot_s)
+    return BuiltKernel(file, version, build_s, boot_s)
 
 
-def keep(
-    bench: Workbench,
-    source: Source,
-    built: Built,
+def save_kernel(
+    bench: InstallContext,
+    source: KernelSource,
+    built: BuiltKernel,
     target: Path,
     inputs_hash: str,
     more: Mapping[str, object],
 ) -> None:
     """Save a kernel, its headers and its record (with `more`); delete its source."""
-    with replacing(target) as folder:
+    with replaced_folder(target) as folder:
         shutil.copy2(built.file, folder / "linux")
         shutil.copy2(built.file.with_name(locate.HEADERS), folder / locate.HEADERS)
         record: dict[str, object] = {
@@ -257,7 +261,7 @@ def keep(
     shutil.rmtree(built.file.parent)
 
 
-def run_build_script(bench: Workbench, source: Source, built: Path, series: str) -> None:
+def run_build_script(bench: InstallContext, source: KernelSource, built: Path, series: str) -> None:
     """Run build.sh and report its progress. Raises SourceDoesNotFit or SetupError."""
     script = folders.ROOT / "kernel" / "build.sh"
     argv: list[str | Path] = [script, source.tree, built, str(bench.jobs), series]
@@ -275,7 +279,7 @@ def run_build_script(bench: Workbench, source: Source, built: Path, series: str)
             text=True,
             errors="replace",
             start_new_session=True,
-            preexec_fn=build_tools.enter,  # noqa: PLW1509 (a step has no threads)
+            preexec_fn=build_tools.enter_build_namespace,  # noqa: PLW1509 (a step has no threads)
             pass_fds=(bench.lock_fd,),
             env=build_environment(os.environ),
         )
@@ -296,9 +300,9 @@ def run_build_script(bench: Workbench, source: Source, built: Path, series: str)
                 os.killpg(build.pid, signal.SIGTERM)
                 build.wait()
     if build.returncode == SOURCE_DOES_NOT_FIT:
-        raise SourceDoesNotFit(last_complaint(log))
+        raise SourceDoesNotFit(likely_error_line(log))
     if build.returncode != 0:
-        raise SetupError(f"the kernel's build failed: {last_complaint(log)} (all of it: {log})")
+        raise SetupError(f"the kernel's build failed: {likely_error_line(log)} (all of it: {log})")
 
 
 def build_environment(around: Mapping[str, str]) -> dict[str, str]:
@@ -333,10 +337,10 @@ def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float |
         kernel,
         *options.split(),
         f"init={init}",
-        *locate.seccomp_words(kernel),
+        *locate.seccomp_args(kernel),
     ]
     try:
-        output = locate.output_of(["env", f"TMPDIR={scratch.absolute()}", *boot], timeout_s)
+        output = locate.read_output(["env", f"TMPDIR={scratch.absolute()}", *boot], timeout_s)
     finally:
         init.unlink()
     return time.monotonic() - started if "gostlab boots" in output else None

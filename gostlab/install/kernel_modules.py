@@ -27,9 +27,9 @@ from pathlib import Path
 from gostlab.atomic_write import write_json
 from gostlab.errors import BadInput
 from gostlab.install import build_tools, landlock, locate
-from gostlab.install.build_env import replacing
+from gostlab.install.build_env import replaced_folder
 from gostlab.registry import congestion_controls, folders
-from gostlab.registry.congestion_controls import Control
+from gostlab.registry.congestion_controls import ControlFile
 from gostlab.registry.folders import from_root
 
 # The source that is compiled with every control, and the header that its file may include.
@@ -65,14 +65,14 @@ class CompileError(BadInput):
 
 
 @dataclass(frozen=True)
-class Module:
+class KernelModule:
     """A control as a module that a kernel can load."""
 
     cc: str  # the run's value, with parameters
     file: Path
     arguments: str  # module parameters in the format of modprobe
     compiler: str
-    control: Control
+    control: ControlFile
 
     @property
     def record(self) -> dict[str, object]:
@@ -89,7 +89,7 @@ class Module:
         }
 
 
-def module_for(cc: str, kernel: Path) -> Module | None:
+def module_for(cc: str, kernel: Path) -> KernelModule | None:
     """Return the module of a run's congestion control, compiled if necessary.
 
     It is None for one of Linux's. Raises BadInput, MissingPart, CompileError, OSError.
@@ -98,16 +98,16 @@ def module_for(cc: str, kernel: Path) -> Module | None:
     control = congestion_controls.check_known(parsed)
     if control is None:
         return None
-    file, compiler = provide(control, kernel)
+    file, compiler = provide_module(control, kernel)
     args = [f"{name}={value}" for name, value in sorted(parsed.parameters.items())]
     args.append(f"gostlab_as={control.registers}:{parsed.kernel_name}")
     file = rename_module(
         file, congestion_controls.module_name(control.name), congestion_controls.module_name(cc)
     )
-    return Module(cc, file, " ".join(args), compiler, control)
+    return KernelModule(cc, file, " ".join(args), compiler, control)
 
 
-def provide(control: Control, kernel: Path) -> tuple[Path, str]:
+def provide_module(control: ControlFile, kernel: Path) -> tuple[Path, str]:
     """Return a control's module file and compiler. Raises MissingPart, CompileError, OSError."""
     module = congestion_controls.module_name(control.name)
     bundled = find_bundled(kernel, control, module)
@@ -115,20 +115,20 @@ def provide(control: Control, kernel: Path) -> tuple[Path, str]:
     folder = module_folder(control, kernel, compiler)
     file = folder / f"{module}.ko"
     if not file.is_file() and bundled:
-        with replacing(folder, shared=True) as new:
+        with replaced_folder(folder, shared=True) as new:
             shutil.copy2(bundled[0], new / file.name)
     elif not file.is_file():
         source = control.source.read_bytes()
         label = control.origin or from_root(control.source)
         with (
             compile_module(source, label, module, kernel) as (built, _),
-            replacing(folder, shared=True) as new,
+            replaced_folder(folder, shared=True) as new,
         ):
             shutil.copy2(built, new / file.name)
     return file, compiler
 
 
-def find_bundled(kernel: Path, control: Control, module: str) -> tuple[Path, str] | None:
+def find_bundled(kernel: Path, control: ControlFile, module: str) -> tuple[Path, str] | None:
     """Return the module in a package's kernel and its compiler, None if there is none."""
     record = locate.kernel_record(kernel) if kernel.is_relative_to(folders.BROUGHT) else {}
     compiler = str(record.get("modules_compiler"))
@@ -152,13 +152,13 @@ def provide_capture(kernel: Path) -> Path:
         label = from_root(CAPTURE_SOURCE)
         with (
             compile_module(source, label, CAPTURE, kernel, kbuild=CAPTURE_KBUILD) as (built, _),
-            replacing(folder, shared=True) as new,
+            replaced_folder(folder, shared=True) as new,
         ):
             shutil.copy2(built, new / file.name)
     return file
 
 
-def module_folder(control: Control, kernel: Path, compiler: str | None = None) -> Path:
+def module_folder(control: ControlFile, kernel: Path, compiler: str | None = None) -> Path:
     """Return the folder of a control's module: beside its kernel, or in the cache."""
     return modules_folder(kernel) / cache_key(control, compiler or compiler_version())
 
@@ -174,7 +174,7 @@ def cached_kernel_folder(kernel: Path) -> Path:
     return folders.cache_folder() / "kernel" / kernel.parent.name
 
 
-def cache_key(control: Control, compiler: str) -> str:
+def cache_key(control: ControlFile, compiler: str) -> str:
     """Return a control's name with a digest of its module's inputs."""
     inputs = [control.sha256, compiler, control.name, lab_sources_sha256()]
     key = hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:12]
@@ -208,7 +208,7 @@ def compile_module(
             shutil.copyfile(folders.CONTROLS / name, work / name)
         (work / "Kbuild").write_text(kbuild.format(module=module), encoding="ascii")
         make = ["make", "--silent", "ARCH=um", f"M={work}", "modules", "-C"]
-        warnings = run([*make, tree], label, reads=tree, writes=work)
+        warnings = run_step([*make, tree], label, reads=tree, writes=work)
         yield work / f"{module}.ko", warnings
 
 
@@ -220,12 +220,12 @@ def unpack_headers(headers: Path, tree: Path, label: str) -> None:
             f"{tree.parent}: its disk has less than {HEADERS_BYTES // 10**6} MB free, which the"
             " kernel's headers need to compile a control: make room"
         )
-    with replacing(tree, shared=True) as new:
+    with replaced_folder(tree, shared=True) as new:
         unpack = ["tar", "--extract", "--no-same-owner", "--file", str(headers)]
-        run([*unpack, "--directory", new], label, reads=headers, writes=new)
+        run_step([*unpack, "--directory", new], label, reads=headers, writes=new)
 
 
-def run(argv: Sequence[str | Path], label: str, *, reads: Path, writes: Path) -> list[str]:
+def run_step(argv: Sequence[str | Path], label: str, *, reads: Path, writes: Path) -> list[str]:
     """Run a step of the compilation and return its messages on the file.
 
     It may read one path and this machine's programs, and write one path. Raises CompileError,
@@ -236,17 +236,17 @@ def run(argv: Sequence[str | Path], label: str, *, reads: Path, writes: Path) ->
         for name, value in os.environ.items()
         if name not in ("SUBARCH", "CROSS_COMPILE", "MAKEFLAGS", "MFLAGS", "KBUILD_OUTPUT")
     }
-    abi = landlock.abi()
+    abi = landlock.landlock_abi()
     readable = dict.fromkeys((reads, *map(Path, PROGRAMS)), tuple(landlock.READING))
     allowed = {**readable, writes: EVERYTHING}
     allowed[Path("/dev/null")] = ("read_file", "write_file")
 
     def confine() -> None:
-        build_tools.enter()
-        landlock.limit(*LIMITS)
+        build_tools.enter_build_namespace()
+        landlock.set_resource_limits(*LIMITS)
         landlock.gain_no_rights()
         if abi:
-            landlock.enter(abi, landlock.READING | landlock.WRITING, allowed)
+            landlock.enter_landlock(abi, landlock.READING | landlock.WRITING, allowed)
 
     # The output is a file instead of a pipe, so that LIMITS bounds its length.
     with tempfile.TemporaryFile() as output:
@@ -316,7 +316,7 @@ def compiler_version() -> str:
     """Return the first line of the compiler's version. Raises MissingPart."""
     unpacked = Path(build_tools.build_path(), "gcc")
     commands: list[list[str | Path]] = [["gcc", "--version"], [unpacked, "--version"]]
-    lines = (locate.output_of(commands[0]) or locate.output_of(commands[1])).splitlines()
+    lines = (locate.read_output(commands[0]) or locate.read_output(commands[1])).splitlines()
     if not lines:
         raise locate.MissingPart("gcc is missing: run ./lab setup")
     return lines[0]
@@ -339,7 +339,7 @@ def provide_shipped(kernel: Path, jobs: int, say: Callable[[str], None]) -> str:
     controls = congestion_controls.shipped_controls()
     say(f"compiling {', '.join(sorted(controls))}")
     with ThreadPoolExecutor(jobs) as threads:
-        for _ in threads.map(partial(provide, kernel=kernel), controls.values()):
+        for _ in threads.map(partial(provide_module, kernel=kernel), controls.values()):
             pass  # raises the error of the first that failed
     return ", ".join(sorted(controls))
 
@@ -351,7 +351,7 @@ def provide_shipped(kernel: Path, jobs: int, say: Callable[[str], None]) -> str:
 class AddedModule:
     """The result of adding a C file."""
 
-    control: Control
+    control: ControlFile
     warnings: tuple[str, ...]
     replaced: bool
 
@@ -359,7 +359,7 @@ class AddedModule:
 Loads = Callable[[Path, str], Sequence[str]]
 
 
-def check(
+def compile_and_probe(
     path: Path, name: str | None, kernel: Path, loads: Loads, *, keep: bool = False
 ) -> AddedModule:
     """Compile a C file and load it into the kernel of a temporary guest.
@@ -407,7 +407,7 @@ def check(
         wanted = name or registers[0]
         check_name(wanted)
         replaced = wanted in congestion_controls.own_controls()
-        control = Control(
+        control = ControlFile(
             wanted,
             in_linux[0] if in_linux else registers[0],
             path,
@@ -420,7 +420,7 @@ def check(
             control = save_user_control(control, source)
             folder = module_folder(control, kernel)
             if not folder.is_dir():
-                with replacing(folder, shared=True) as new:
+                with replaced_folder(folder, shared=True) as new:
                     copy = rename_module(file, module, congestion_controls.module_name(wanted))
                     shutil.copy2(copy, new / copy.name)
     return AddedModule(control, tuple(warnings), replaced)
@@ -443,9 +443,9 @@ def check_free(name: str) -> None:
         raise BadInput(f"{name}: there is {owner} of that name: choose another with --name")
 
 
-def save_user_control(control: Control, source: bytes) -> Control:
+def save_user_control(control: ControlFile, source: bytes) -> ControlFile:
     """Save a copy of a control's file; return the saved control. Raises OSError."""
-    with replacing(folders.own_cc_folder() / control.name) as folder:
+    with replaced_folder(folders.own_cc_folder() / control.name) as folder:
         (folder / f"{control.name}.c").write_bytes(source)
         record = {
             key: value for key, value in vars(control).items() if key not in ("source", "own")
@@ -454,7 +454,7 @@ def save_user_control(control: Control, source: bytes) -> Control:
     return congestion_controls.own_controls()[control.name]
 
 
-def remove(name: str) -> Control:
+def remove_user_control(name: str) -> ControlFile:
     """Delete a user's control and return it. Raises BadInput."""
     control = congestion_controls.own_controls().get(name)
     if control is None:
@@ -464,7 +464,7 @@ def remove(name: str) -> Control:
     return control
 
 
-def has_changed(control: Control) -> bool:
+def has_changed(control: ControlFile) -> bool:
     """Return whether the original of an added file has another content now."""
     try:
         current = hashlib.sha256(Path(control.origin).read_bytes()).hexdigest()

@@ -18,9 +18,9 @@ from pathlib import Path
 from gostlab.errors import BadInput
 from gostlab.install import apt as archive
 from gostlab.install import kernel_build, locate
-from gostlab.install.build_env import SetupError, Workbench, locked, require_space, run_logged
+from gostlab.install.build_env import InstallContext, SetupError, locked, require_space, run_logged
 from gostlab.registry import folders, kernels
-from gostlab.registry.kernels import Declared, Patch
+from gostlab.registry.kernels import DeclaredKernel, Patch
 
 OPTIONS_FILE = folders.ROOT / "kernel" / "kconfig.fragment"
 OLDEST = (4, 9)  # the first version that a current gcc compiles
@@ -55,12 +55,12 @@ class AddedKernel:
     build_s: float | None  # None: built before
 
 
-def add(bench: Workbench, what: str, name: str | None = None) -> AddedKernel:
+def add_kernel(bench: InstallContext, what: str, name: str | None = None) -> AddedKernel:
     """Build a declared version of Linux, or a user's tree or tarball under a name.
 
     Raises BadInput, SetupError, OSError.
     """
-    path = None if name is None and what in declared_names() else own_path(what, name)
+    path = None if name is None and what in declared_names() else check_own_source(what, name)
     for folder in ("log", "build"):
         (bench.cache / folder).mkdir(parents=True, exist_ok=True)
     # This lock is separate: the set-up writes none of these files, and may take as long.
@@ -71,17 +71,17 @@ def add(bench: Workbench, what: str, name: str | None = None) -> AddedKernel:
         return add_own(bench, path, name)
 
 
-def add_version(bench: Workbench, declared: Declared) -> AddedKernel:
+def add_version(bench: InstallContext, declared: DeclaredKernel) -> AddedKernel:
     """Build a declared version unless it exists. Raises SetupError."""
     name = declared.name
     existing = locate.built_version(name, bench.cache)
     if existing is not None:
-        return describe(name, existing, (), None)
+        return describe_kernel(name, existing, (), None)
     folder = bench.cache / "build" / f"version-{name}-{locate.version_inputs_hash(declared)}"
     require_space(
         bench.cache, kernel_build.BUILD_BYTES, f"the source of kernel {name} while it builds"
     )
-    if left := kernel_build.left_over(folder):
+    if left := kernel_build.find_left_over_source(folder):
         try:
             return build_version(bench, folder, left, declared)
         except SetupError:
@@ -91,17 +91,17 @@ def add_version(bench: Workbench, declared: Declared) -> AddedKernel:
 
 
 def build_version(
-    bench: Workbench, folder: Path, source: kernel_build.Source, declared: Declared
+    bench: InstallContext, folder: Path, source: kernel_build.KernelSource, declared: DeclaredKernel
 ) -> AddedKernel:
     """Patch and build a version's source. Raises SetupError."""
     write_options(source.tree, declared.more, declared.may_be_missing)
     inputs = locate.version_inputs_hash(declared)
     names = [patch.name for patch in declared.series]
     kernels_folder = bench.cache / "kernel"
-    return build(bench, folder, source, declared.name, inputs, names, (), kernels_folder)
+    return build_patched(bench, folder, source, declared.name, inputs, names, (), kernels_folder)
 
 
-def add_own(bench: Workbench, path: Path, name: str) -> AddedKernel:
+def add_own(bench: InstallContext, path: Path, name: str) -> AddedKernel:
     """Build a user's tree or tarball under a name. Raises BadInput, SetupError."""
     folder = bench.cache / "build" / f"tree-{name}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -116,7 +116,7 @@ def add_own(bench: Workbench, path: Path, name: str) -> AddedKernel:
         else:
             source = copy_tree(bench, folder, path)
         version = version_of_tree(source.tree, path)
-        taken, refused = patch_what_applies(source.tree, candidates(version))
+        taken, refused = patch_what_applies(source.tree, candidate_series(version))
         note_applied(source.tree, taken)
         more = {option for one in kernels.declared_kernels().values() for option in one.more}
         write_options(source.tree, sorted(more), (ALL_OPTIONS,))
@@ -127,13 +127,13 @@ def add_own(bench: Workbench, path: Path, name: str) -> AddedKernel:
         ).hexdigest()
         names = [patch.name for patch in taken]
         kernels_folder = folders.own_kernels_folder()
-        return build(bench, folder, source, name, inputs, names, refused, kernels_folder)
+        return build_patched(bench, folder, source, name, inputs, names, refused, kernels_folder)
     except SetupError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def own_path(what: str, name: str | None) -> Path:
+def check_own_source(what: str, name: str | None) -> Path:
     """Check a user's tree or tarball and its name; return its path. Raises BadInput."""
     path = locate.home_expanded(what)
     if not path.exists():
@@ -155,7 +155,7 @@ def own_path(what: str, name: str | None) -> Path:
     return path
 
 
-def remove(name: str) -> list[Path]:
+def remove_kernel(name: str) -> list[Path]:
     """Delete an added kernel; return the deleted folders. Raises BadInput, OSError."""
     user_folder = folders.own_kernels_folder() / name
     if name in kernels.own_kernels():
@@ -173,13 +173,15 @@ def remove(name: str) -> list[Path]:
 # -- sources
 
 
-def fetch_source(bench: Workbench, folder: Path, declared: Declared) -> kernel_build.Source:
+def fetch_source(
+    bench: InstallContext, folder: Path, declared: DeclaredKernel
+) -> kernel_build.KernelSource:
     """Fetch a version's source from Debian. Raises SetupError."""
     shutil.rmtree(folder, ignore_errors=True)
     instead = f": ./lab kernel add TARBALL --name {declared.name}-mine"
     mirror = archive.private_apt(bench.apt_folder, declared.package, instead).mirror
     complaints: list[str] = []
-    for apt, groups in archive.places(bench.apt_folder, mirror):
+    for apt, groups in archive.archives_and_suites(bench.apt_folder, mirror):
         for candidate in apt.look_for(re.escape(declared.package), (), groups, bench.say):
             bench.say(f"fetching {candidate}, about 150 MB")
             package = apt.download(candidate, folder / "download")
@@ -192,7 +194,7 @@ def fetch_source(bench: Workbench, folder: Path, declared: Declared) -> kernel_b
     )
 
 
-def copy_tree(bench: Workbench, folder: Path, tree: Path) -> kernel_build.Source:
+def copy_tree(bench: InstallContext, folder: Path, tree: Path) -> kernel_build.KernelSource:
     """Copy a user's tree, which stays unchanged. Raises SetupError."""
     bench.say(f"copying {tree}")
     copy = folder / "source"
@@ -201,7 +203,7 @@ def copy_tree(bench: Workbench, folder: Path, tree: Path) -> kernel_build.Source
     script = 'tar --create "$@" . | tar --extract --no-same-owner --directory "$0"'
     shell: list[str | Path] = ["bash", "-o", "pipefail", "-c", script, copy]
     run_logged([*shell, *excluded, "--directory", tree], bench.log("kernel-unpack"))
-    return kernel_build.Source(copy, str(tree), locate.hash_of_files(copy, copy.rglob("*")))
+    return kernel_build.KernelSource(copy, str(tree), locate.hash_of_files(copy, copy.rglob("*")))
 
 
 def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
@@ -214,8 +216,8 @@ def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
     version = tuple(int(fields.get(key, 0)) for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
     if version < OLDEST:
         raise BadInput(
-            f"{path}: Linux {locate.dotted(version)}; today's gcc compiles {locate.dotted(OLDEST)}"
-            " and later"
+            f"{path}: Linux {locate.format_version(version)}; today's gcc compiles"
+            f" {locate.format_version(OLDEST)} and later"
         )
     return version
 
@@ -227,14 +229,14 @@ def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
 PATCH = ("patch", "--force", "--silent", "--fuzz=0", "-p1", "--no-backup-if-mismatch")
 
 
-def applies(tree: Path, patch: Patch, *options: str) -> bool:
+def patch_applies(tree: Path, patch: Patch, *options: str) -> bool:
     """Return whether a patch applies to a tree; with --dry-run the tree is not changed."""
     argv: list[str | Path] = [*PATCH, *options, "--directory", tree]
     process = subprocess.run(argv, input=patch.diff(), text=True, capture_output=True)
     return process.returncode == 0
 
 
-def candidates(version: tuple[int, ...]) -> list[Sequence[Patch]]:
+def candidate_series(version: tuple[int, ...]) -> list[Sequence[Patch]]:
     """Return the series that may fit a version: first those of older versions, nearest first."""
     declared = list(kernels.declared_kernels().values())
     by_version = sorted(declared, key=lambda version_declared: version_declared.version)
@@ -251,13 +253,15 @@ def patch_what_applies(
 ) -> tuple[list[Patch], tuple[str, ...]]:
     """Apply the best-fitting series; return the applied patches and the others' names."""
     # The fit is estimated by dry runs on the unpatched tree.
-    best = max(tried, key=lambda series: sum(applies(tree, one, "--dry-run") for one in series))
+    best = max(
+        tried, key=lambda series: sum(patch_applies(tree, one, "--dry-run") for one in series)
+    )
     taken: list[Patch] = []
     for patch in best:
         needed = BUILDS_ON.get(patch.name)
         if needed is not None and needed not in (one.name for one in taken):
             continue
-        if applies(tree, patch, "--dry-run") and applies(tree, patch):
+        if patch_applies(tree, patch, "--dry-run") and patch_applies(tree, patch):
             taken.append(patch)
     return taken, tuple(patch.name for patch in best if patch not in taken)
 
@@ -282,10 +286,10 @@ def write_options(tree: Path, more: Sequence[str], may_be_missing: Sequence[str]
 # -- building
 
 
-def build(
-    bench: Workbench,
+def build_patched(
+    bench: InstallContext,
     folder: Path,
-    source: kernel_build.Source,
+    source: kernel_build.KernelSource,
     name: str,
     inputs: str,
     taken: Sequence[str],
@@ -297,7 +301,7 @@ def build(
     `inputs`: a digest of its inputs; `taken`, `refused`: patches by name. Raises SetupError.
     """
     try:
-        built = kernel_build.build(bench, folder, source, name)
+        built = kernel_build.build_kernel(bench, folder, source, name)
     except kernel_build.SourceDoesNotFit as complaint:
         raise SetupError(f"{source.origin}: {complaint}") from None
     finished = kernels_folder / (f"{built.version}-{inputs}" if name in declared_names() else name)
@@ -309,8 +313,8 @@ def build(
         "patches_refused": list(refused),
         "options_missing": [option.removeprefix("CONFIG_") for option in missing.splitlines()],
     }
-    kernel_build.keep(bench, source, built, finished, inputs, extra_fields)
-    return describe(name, finished / "linux", refused, built.build_s)
+    kernel_build.save_kernel(bench, source, built, finished, inputs, extra_fields)
+    return describe_kernel(name, finished / "linux", refused, built.build_s)
 
 
 def declared_names() -> tuple[str, ...]:
@@ -318,7 +322,9 @@ def declared_names() -> tuple[str, ...]:
     return tuple(kernels.declared_kernels())
 
 
-def describe(name: str, kernel: Path, refused: Sequence[str], build_s: float | None) -> AddedKernel:
+def describe_kernel(
+    name: str, kernel: Path, refused: Sequence[str], build_s: float | None
+) -> AddedKernel:
     """Return the result for an existing kernel."""
     record = locate.kernel_record(kernel)
     known = kernels.kernel_named(name)

@@ -34,14 +34,16 @@ UNUSED = [ctypes.c_ulong(0)] * 3  # the further arguments of prctl(2)
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def abi() -> int:
+def landlock_abi() -> int:
     """Return the Landlock ABI version of this host's kernel, 0 without Landlock."""
     version = ctypes.c_uint(LANDLOCK_CREATE_RULESET_VERSION)
     result = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), version)
     return max(0, int(result))
 
 
-def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[str]]) -> None:
+def enter_landlock(
+    abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[str]]
+) -> None:
     """Give up rights except those allowed at or below existing paths.
 
     TCP, and signals to processes outside, are given up if the ABI supports it. Needs no_new_privs.
@@ -56,7 +58,7 @@ def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[s
     # Size of struct landlock_ruleset_attr in the ABI: with files; networks; scopes.
     size = ctypes.c_size_t(8 if abi < 4 else 16 if abi < 6 else 24)
     result = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, size, ctypes.c_uint(0))
-    ruleset = checked(result, "landlock")
+    ruleset = check_result(result, "landlock")
     for path, names in allowed.items():
         if not path.exists():
             continue
@@ -68,15 +70,15 @@ def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[s
         added = libc.syscall(
             SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint(0)
         )
-        checked(added, str(path))
+        check_result(added, str(path))
         os.close(descriptor)
-    checked(libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock")
+    check_result(libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock")
     os.close(ruleset)
 
 
 def gain_no_rights() -> None:
     """Disable gaining rights by exec (set-user-ID). Raises OSError."""
-    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *UNUSED), "no_new_privs")
+    check_result(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *UNUSED), "no_new_privs")
 
 
 def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
@@ -85,7 +87,7 @@ def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
     not of_users: without a user namespace, which only root may do. Raises OSError.
     """
     user, group = os.geteuid(), os.getegid()
-    checked(libc.unshare(ctypes.c_int(kinds | (CLONE_NEWUSER if of_users else 0))), "unshare")
+    check_result(libc.unshare(ctypes.c_int(kinds | (CLONE_NEWUSER if of_users else 0))), "unshare")
     if not of_users:
         return
     for name, text in (("setgroups", "deny"), ("uid_map", user), ("gid_map", group)):
@@ -93,14 +95,14 @@ def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
         Path("/proc/self", name).write_text(content, encoding="ascii")
 
 
-def bind(folder: Path, target: Path) -> None:
+def bind_mount(folder: Path, target: Path) -> None:
     """Bind-mount a folder at another path, in this process's mount namespace. Raises OSError."""
     flags = ctypes.c_ulong(MS_BIND | MS_REC)
     result = libc.mount(os.fsencode(folder), os.fsencode(target), None, flags, None)
-    checked(result, str(target))
+    check_result(result, str(target))
 
 
-def checked(result: int, what: str) -> int:
+def check_result(result: int, what: str) -> int:
     """Return a system call's result. Raises OSError with `what` as its file name."""
     if result < 0:
         error_number = ctypes.get_errno()
@@ -108,7 +110,7 @@ def checked(result: int, what: str) -> int:
     return int(result)
 
 
-def limit(memory_bytes: int, cpu_s: int, file_bytes: int) -> None:
+def set_resource_limits(memory_bytes: int, cpu_s: int, file_bytes: int) -> None:
     """Limit memory, CPU time and file sizes of this process and each that it starts."""
     for what, maximum in (
         (resource.RLIMIT_AS, memory_bytes),

@@ -45,7 +45,7 @@ from gostlab.install.shared_install import trusted_folder
 from gostlab.registry import kernels
 from gostlab.registry.folders import BROUGHT, ROOT, cache_folder, own_kernels_folder
 from gostlab.registry.iperf3_versions import OWN
-from gostlab.registry.kernels import SHIPPED, Declared
+from gostlab.registry.kernels import SHIPPED, DeclaredKernel
 from gostlab.registry.tunnels import GOST, TunnelKind
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -233,14 +233,14 @@ def explain_unusable_tunnel(
     """
     if options.get("nagle") == "on" and binary.kind == GOST:
         return f"nagle: {binary.version} has no switch for TCP_NODELAY: take gost: relay"
-    if not kind.since or (binary.kind == GOST and has_since(binary.version, kind.since)):
+    if not kind.since or (binary.kind == GOST and has_version(binary.version, kind.since)):
         return ""
-    able = ", ".join(name for name, one in others.items() if has_since(one.version, kind.since))
+    able = ", ".join(name for name, one in others.items() if has_version(one.version, kind.since))
     advice = f"take gost: {able}" if able else "./lab gost add FILE brings one"
     return f"{binary.version} has no {kind.name}: GOST has it from {kind.since} on: {advice}"
 
 
-def has_since(output: str, since: str) -> bool:
+def has_version(output: str, since: str) -> bool:
     """Return whether a GOST ("gost 3.2.6, go1.26") has a version; 3.0.0-rc8 is before 3.0.0."""
     match = re.search(r"\d[\w.+-]*", output)
     version = match[0] if match else ""
@@ -266,7 +266,7 @@ def tunnel_program(
     if program is None:
         return None
     name = program.path.name
-    printed = re.search(kind.version_pattern, output_of([program.path, *kind.version_words]))
+    printed = re.search(kind.version_pattern, read_output([program.path, *kind.version_words]))
     version = (printed[printed.re.groups and 1] or "") if printed else ""
     return TunnelBinary(program.path, name, f"{name} {version}".strip(), program.sha256, helpers)
 
@@ -308,13 +308,13 @@ def built_kernels(cache: Path | None = None) -> list[Path]:
 
 def kernel_record(kernel: Path) -> dict[str, object]:
     """Return a kernel's kernel.json, or what the kernel itself prints."""
-    return written_record(kernel) or {
-        "version": output_of([kernel, "--version"]).strip() or None,
+    return read_built_record(kernel) or {
+        "version": read_output([kernel, "--version"]).strip() or None,
         "hz": kernel_hz(kernel),
     }
 
 
-def written_record(kernel: Path) -> dict[str, object] | None:
+def read_built_record(kernel: Path) -> dict[str, object] | None:
     """Return the record that the build wrote; None for a kernel from elsewhere."""
     return read_json(kernel.parent / "kernel.json")
 
@@ -350,7 +350,7 @@ def built_version(name: str, cache: Path | None = None) -> Path | None:
     return next((kernel for kernel in built if os.access(kernel, os.X_OK)), None)
 
 
-def version_inputs_hash(declared: Declared) -> str:
+def version_inputs_hash(declared: DeclaredKernel) -> str:
     """Return the digest of a declared version's inputs, besides its source.
 
     A patch's message is no input.
@@ -371,13 +371,13 @@ def versions_common_hash(folder: Path = ROOT / "kernel") -> str:
     return hash_of_files(folder, [folder / "kconfig.fragment", folder / "build.sh", *shared])[:12]
 
 
-def seccomp_words(kernel: Path) -> list[str]:
+def seccomp_args(kernel: Path) -> list[str]:
     """Return the kernel argument for running programs by seccomp, if the kernel has it.
 
     It is the faster way to run them. A kernel from elsewhere is not executed to find out: it would
     run unconfined, and one that does not know the argument passes it to init, which ignores it.
     """
-    record = written_record(kernel)
+    record = read_built_record(kernel)
     if record is None:
         return ["seccomp=on"]
     has_seccomp = (
@@ -388,7 +388,7 @@ def seccomp_words(kernel: Path) -> list[str]:
 
 def kernel_hz(kernel: Path) -> int | None:
     """Return a kernel's tick rate, None for a kernel that does not run."""
-    match = re.search(r"^CONFIG_HZ=(\d+)$", output_of([kernel, "--showconfig"]), re.MULTILINE)
+    match = re.search(r"^CONFIG_HZ=(\d+)$", read_output([kernel, "--showconfig"]), re.MULTILINE)
     return int(match[1]) if match else None
 
 
@@ -396,7 +396,7 @@ def _find_kernel() -> tuple[Path | None, str | None]:
     named = os.environ.get("GOSTLAB_KERNEL")
     if named:
         kernel = Path(named).absolute()
-        version = output_of([kernel, "--version"]).strip()
+        version = read_output([kernel, "--version"]).strip()
         return (kernel, version) if re.match(r"\d+\.\d+", version) else (None, None)
     for kernel in built_kernels():
         return kernel, str(kernel_record(kernel)["version"])
@@ -538,9 +538,8 @@ def explain_no_gost(program: Path) -> str:
         return f"{reason}; {SEVERAL_GOSTS}" if "," in program.name else reason
     version = read_gost_version(program)
     if version is not None and gost_too_old(version):
-        return (
-            f"{version} is too old: it has no relay protocol, which came with {dotted(OLDEST_GOST)}"
-        )
+        oldest = format_version(OLDEST_GOST)
+        return f"{version} is too old: it has no relay protocol, which came with {oldest}"
     with program.open("rb") as file:
         head = file.read(20)
     machine = int.from_bytes(head[18:20], "little") if head.startswith(ELF) else None
@@ -607,7 +606,7 @@ def version_tuple(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in match[0].split(".")) if match else ()
 
 
-def dotted(version: tuple[int, ...]) -> str:
+def format_version(version: tuple[int, ...]) -> str:
     """Format a version tuple: 7.3.4."""
     return ".".join(map(str, version))
 
@@ -655,10 +654,10 @@ def read_version_output(program: str | Path, word: str) -> str:
 
 @functools.cache
 def _cached_version_output(program: str, word: str, *_file: int) -> str:
-    return output_of([program, word])
+    return read_output([program, word])
 
 
-def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
+def read_output(argv: list[str | Path], timeout_s: float = 60.0) -> str:
     """Return a program's output, standard error included.
 
     It is empty for a program that cannot run or does not end; such a program is killed with all

@@ -41,20 +41,20 @@ from gostlab.install import (
 )
 from gostlab.install.build_env import (
     HashMismatch,
+    InstallContext,
     SetupError,
-    Workbench,
     locked,
-    replacing,
+    replaced_folder,
     run_logged,
 )
 from gostlab.install.deb_extract import provide_iperf3, provide_programs
 from gostlab.install.kernel_build import provide_kernel
 from gostlab.install.relay_build import provide_relay
 from gostlab.install.rootfs import MACHINE, provide_root
-from gostlab.install.task_graph import InstallProgress, Step, take_steps
-from gostlab.registry import folders, needs
+from gostlab.install.task_graph import InstallProgress, SetupStep, run_steps
+from gostlab.registry import folders, run_requirements
 from gostlab.registry.kernels import SHIPPED
-from gostlab.registry.needs import RunRequirements
+from gostlab.registry.run_requirements import RunRequirements
 from gostlab.registry.tunnels import tunnel_packages
 
 # -- the packages and tools
@@ -114,7 +114,7 @@ def wanted_packages(*extra: str) -> list[str]:
     )
 
 
-def install_packages(bench: Workbench, wanted: Sequence[str]) -> str:
+def install_packages(bench: InstallContext, wanted: Sequence[str]) -> str:
     """Install missing packages without recommended ones: Open vSwitch would start a service."""
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         missing = missing_programs()
@@ -165,7 +165,7 @@ def _apt_get(arguments: list[str], log: Path) -> None:
 # -- iproute2
 
 
-def provide_iproute2(bench: Workbench) -> str:
+def provide_iproute2(bench: InstallContext) -> str:
     """Unpack a private iproute2 if the system's is too old to set netem's seed.
 
     It is from the nearest suite whose version runs here: one from a newer suite may need libraries
@@ -176,7 +176,7 @@ def provide_iproute2(bench: Workbench) -> str:
         origin = "private to the lab" if installed.dirs else "the system has it"
         return f"{installed.version} ({origin})"
     too_old = f"the system's iproute2 is {installed.version}"
-    oldest = locate.dotted(locate.OLDEST_IPROUTE2)
+    oldest = locate.format_version(locate.OLDEST_IPROUTE2)
     apt = archive.private_apt(
         bench.apt_folder, "iproute2", f" ({too_old}): install {oldest} or newer"
     )
@@ -185,8 +185,8 @@ def provide_iproute2(bench: Workbench) -> str:
     for candidate in apt.look_for("iproute2", locate.OLDEST_IPROUTE2, suites, bench.say):
         bench.say(f"fetching {candidate}")
         file = apt.download(candidate, bench.cache / "build" / "iproute2")
-        folder = bench.cache / "iproute2" / locate.dotted(candidate.upstream)
-        with replacing(folder) as unpacked:
+        folder = bench.cache / "iproute2" / locate.format_version(candidate.upstream)
+        with replaced_folder(folder) as unpacked:
             run_logged(["dpkg-deb", "--extract", file, unpacked], bench.log("iproute2"))
         shutil.rmtree(file.parent)
         if locate.inspect_iproute2(folder).is_new_enough:
@@ -199,7 +199,7 @@ def provide_iproute2(bench: Workbench) -> str:
 # -- tunnel programs
 
 
-def provide_gost(bench: Workbench) -> str:
+def provide_gost(bench: InstallContext) -> str:
     """Fetch GOST if its release page is reachable; otherwise the relay is used."""
     parts = locate.find_parts()
     if parts.gost is not None:
@@ -212,7 +212,7 @@ def provide_gost(bench: Workbench) -> str:
     bench.say("fetching")
     failure.parent.mkdir(exist_ok=True)
     try:
-        added = gost_versions.add(GOST_VERSION, cache=bench.cache)
+        added = gost_versions.add_gost(GOST_VERSION, cache=bench.cache)
     except BadInput:
         return f"no release for {platform.machine()} is pinned: {own_relay}"
     except HashMismatch:
@@ -233,9 +233,9 @@ def failed_lately(record: Path, now_s: float) -> bool:
 # -- the task list
 
 
-def steps(
+def setup_steps(
     wanted: RunRequirements | None = None, extra: Sequence[str] = (), *, with_gost: bool = True
-) -> list[Step]:
+) -> list[SetupStep]:
     """Return the set-up's tasks.
 
     wanted  what runs need (None: everything)
@@ -243,10 +243,10 @@ def steps(
             `make results` builds with; dask: what a cluster needs
     """
     is_everything = wanted is None
-    wanted = wanted or needs.everything()
+    wanted = wanted or run_requirements.everything()
     with_tests, is_root = "test" in extra, os.geteuid() == 0
     with_go = bool({locate.AUTO, locate.RELAY} & set(wanted.gosts))
-    tasks: list[Step] = []
+    tasks: list[SetupStep] = []
 
     def add(
         name: str,
@@ -256,7 +256,7 @@ def steps(
         after: Sequence[str] = (),
         **options: Any,
     ) -> None:
-        tasks.append(Step(name, partial(function, **options), (*needs, *after), needs))
+        tasks.append(SetupStep(name, partial(function, **options), (*needs, *after), needs))
 
     if is_root:
         extra_packages = [*TEST_PACKAGES] if with_tests else []
@@ -303,14 +303,14 @@ def steps(
     return tasks
 
 
-def provide_version(bench: Workbench, name: str) -> str:
+def provide_version(bench: InstallContext, name: str) -> str:
     """Build a declared version of Linux. Raises SetupError."""
-    kernel = kernels.add(bench, name)
+    kernel = kernels.add_kernel(bench, name)
     how = "built before" if kernel.build_s is None else f"built in {kernel.build_s:.0f} s"
     return f"{kernel.version} ({how})"
 
 
-def relay_if_needed(bench: Workbench, asked: bool) -> str:
+def relay_if_needed(bench: InstallContext, asked: bool) -> str:
     """Build the relay unless there is a GOST and the relay is not requested."""
     parts = locate.find_parts()
     if parts.gost is not None and not asked:
@@ -318,7 +318,7 @@ def relay_if_needed(bench: Workbench, asked: bool) -> str:
     return provide_relay(bench)
 
 
-def provide_controls(bench: Workbench) -> str:
+def provide_controls(bench: InstallContext) -> str:
     """Compile the lab's own congestion controls for the sandbox's kernel."""
     for kernel in locate.built_kernels(bench.cache):
         try:
@@ -329,7 +329,7 @@ def provide_controls(bench: Workbench) -> str:
 
 
 def run_locked(
-    chosen: Sequence[Step], cache: Path, jobs: int, *, quiet: bool, out: TextIO | None = None
+    chosen: Sequence[SetupStep], cache: Path, jobs: int, *, quiet: bool, out: TextIO | None = None
 ) -> dict[str, str]:
     """Run tasks under the set-up's lock; return why some failed, by name. Raises OSError."""
     for folder in ("log", "build"):
@@ -339,7 +339,7 @@ def run_locked(
         os.environ["PATH"] = os.pathsep.join([*os.get_exec_path(), build_tools.build_path()])
     with locked(cache, partial(print, file=out or sys.stdout, flush=True)) as lock_fd:
         try:
-            return take_steps(chosen, progress, Workbench(cache, jobs, print, lock_fd))
+            return run_steps(chosen, progress, InstallContext(cache, jobs, print, lock_fd))
         finally:
             for apt in (cache / "build").glob("apt-*"):
                 shutil.rmtree(apt, ignore_errors=True)
@@ -352,7 +352,7 @@ def needs_of(experiment: str, cache: Path, *, quick: bool) -> RunRequirements:
     `try` is an ad-hoc experiment. Raises SetupError.
     """
     if experiment == "try":
-        return needs.A_QUESTION
+        return run_requirements.A_QUESTION
     python = sys.executable if folders.IS_PACKAGE else cache / venvs.PYTHON / "bin/python"
     args = ["-m", "gostlab.spec.requirements", experiment, *(["--quick"] if quick else [])]
     process = subprocess.run(
@@ -363,7 +363,7 @@ def needs_of(experiment: str, cache: Path, *, quick: bool) -> RunRequirements:
     )
     if process.returncode != 0:
         raise SetupError((process.stderr.strip().splitlines() or [f"{experiment}: unreadable"])[-1])
-    return needs.from_json(json.loads(process.stdout))
+    return run_requirements.from_json(json.loads(process.stdout))
 
 
 def _restore_ownership(cache: Path) -> None:
@@ -392,9 +392,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGHUP, _exit_on_signal)
     began = time.monotonic()
     try:
-        failed = take_all(arguments, cache)
+        failed = run_requested_tasks(arguments, cache)
         if arguments.system:
-            shared_install.seal(cache)
+            shared_install.seal_folder(cache)
             if complaint := shared_install.why_not_trusted(cache):
                 advice = "chown root, chmod go-w"
                 raise SetupError(f"no user's lab will trust these parts: {complaint}: {advice}")
@@ -417,7 +417,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments of `./lab setup`; exit with 2 for a wrong one."""
-    names = ["tools", "packages", *(step.name for step in steps(extra=["test", "root"]))]
+    names = ["tools", "packages", *(step.name for step in setup_steps(extra=["test", "root"]))]
     parser = argparse.ArgumentParser(
         prog="lab setup",
         description="Bring the parts of the lab to this machine. Run again, it only looks.",
@@ -461,7 +461,7 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
+def run_requested_tasks(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     """Run the requested tasks; return the failed ones. Raises SetupError, OSError."""
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
     if os.geteuid() != 0:  # an ordinary user's only packages are Python's
@@ -472,11 +472,11 @@ def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     with_gost = not arguments.no_gost
     wanted = None
     if arguments.experiment:
-        readers = [Step("readers", venvs.provide_readers)]
+        readers = [SetupStep("readers", venvs.provide_readers)]
         if not folders.IS_PACKAGE and (failed := run_locked(readers, cache, jobs, quiet=quiet)):
             return failed
         wanted = needs_of(arguments.experiment, cache, quick=arguments.quick)
-    chosen = steps(wanted, extras, with_gost=with_gost)
+    chosen = setup_steps(wanted, extras, with_gost=with_gost)
     if only:
         chosen = [step for step in chosen if step.name in only]
     return run_locked(chosen, cache, jobs, quiet=quiet)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gostlab.atomic_write import write_json
 from gostlab.install import locate
-from gostlab.install.build_env import SetupError, Workbench, replacing, run_logged
+from gostlab.install.build_env import InstallContext, SetupError, replaced_folder, run_logged
 from gostlab.registry import folders
 
 GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -25,13 +25,13 @@ OLDEST_THAT_REPEATS = (1, 22)
 RETRY_PINNED_AFTER_S = 3600.0
 
 
-def provide_relay(bench: Workbench) -> str:
+def provide_relay(bench: InstallContext) -> str:
     """Build the lab's own relay unless it exists. Raises SetupError."""
     folder = bench.cache / "relay" / locate.relay_inputs_hash()
     shared = locate.find_relay(bench.cache)
     if shared is not None and shared.parent != folder and not _wants_pinned(shared.parent):
-        return f"{locate.output_of([shared, '-V']).strip()} ({shared}, for all users)"
-    version = locate.output_of([folder / "relay", "-V"]).strip()
+        return f"{locate.read_output([shared, '-V']).strip()} ({shared}, for all users)"
+    version = locate.read_output([folder / "relay", "-V"]).strip()
     if version and not _wants_pinned(folder):
         return f"{version} (built before)"
     # Debian's Go is preferred to another one on PATH.
@@ -50,7 +50,7 @@ def provide_relay(bench: Workbench) -> str:
         if reason is None:
             environment |= {"GOCACHE": str(scratch / "cache")}
             environment.pop("GOROOT", None)
-        with replacing(folder) as finished:
+        with replaced_folder(folder) as finished:
             run_logged(
                 [go, "build", "-trimpath", "-buildvcs=false", "-o", finished / "relay", "."],
                 bench.log("relay-build"),
@@ -60,7 +60,7 @@ def provide_relay(bench: Workbench) -> str:
             write_json(finished / "relay.json", {"pinned_go": reason is None, "at": time.time()})
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    version = locate.output_of([folder / "relay", "-V"]).strip()
+    version = locate.read_output([folder / "relay", "-V"]).strip()
     if not version:
         shutil.rmtree(folder)
         raise SetupError("the relay was built but does not answer -V")
@@ -88,7 +88,7 @@ def go_environ(scratch: Path) -> dict[str, str]:
 
 def _cost(go: Path) -> str:
     """Return the consequences of building the relay with another Go than the pinned one."""
-    version = locate.output_of([go, "env", "GOVERSION"]).strip()
+    version = locate.read_output([go, "env", "GOVERSION"]).strip()
     if locate.version_tuple(version.removeprefix("go")) >= OLDEST_THAT_REPEATS:
         return ""
     return ": two runs of one seed through a tunnel will differ a little"
@@ -101,7 +101,7 @@ def _wants_pinned(folder: Path) -> bool:
 
 
 def _pinned_go(
-    bench: Workbench, installed: str, pin: dict[str, str], scratch: Path
+    bench: InstallContext, installed: str, pin: dict[str, str], scratch: Path
 ) -> tuple[Path, str | None]:
     """Return the pinned Go, unpacked into a scratch folder; or the installed one, and why."""
     machine = GO_MACHINES.get(platform.machine(), "")

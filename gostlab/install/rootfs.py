@@ -31,10 +31,10 @@ from gostlab.install import apt as archive
 from gostlab.install import deb_extract, locate
 from gostlab.install.build_env import (
     HashMismatch,
+    InstallContext,
     SetupError,
-    Workbench,
     locked,
-    replacing,
+    replaced_folder,
     require_space,
     run_logged,
 )
@@ -88,7 +88,7 @@ def excluded() -> list[str]:
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedPackage:
     """A package of the lock.
 
     place: root; an iperf3 (iperf3/3.18); tool: a package with which the root is built.
@@ -109,13 +109,13 @@ class Pinned:
         return f"{self.package} {self.version}"
 
 
-def read_lock(file: Path = LOCK) -> list[Pinned]:
+def read_lock(file: Path = LOCK) -> list[PinnedPackage]:
     """Return the packages of the root."""
     lines = file.read_text(encoding="utf-8").splitlines()
-    return [Pinned(*line.split()) for line in lines if line and not line.startswith("#")]
+    return [PinnedPackage(*line.split()) for line in lines if line and not line.startswith("#")]
 
 
-def moment_of(file: Path = LOCK) -> str:
+def snapshot_time(file: Path = LOCK) -> str:
     """Return the time at which the mirror had all packages, in the format of snapshot archives."""
     return re.findall(r"\b\d{8}T\d{6}Z\b", file.read_text(encoding="utf-8"))[0]
 
@@ -135,7 +135,7 @@ class RootRecord(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Root:
+class GuestRoot:
     """An existing root."""
 
     tree: Path
@@ -180,21 +180,21 @@ def inputs_hash() -> str:
     return total.hexdigest()[:12]
 
 
-def find_root(cache: Path | None = None) -> Root | None:
+def find_root(cache: Path | None = None) -> GuestRoot | None:
     """Return the root of today's lock: this package's, user's or machine's. Raises MissingPart."""
-    return brought_root() if PACKED.is_file() and cache is None else look_for_root(cache)
+    return bundled_root() if PACKED.is_file() and cache is None else look_for_root(cache)
 
 
-def look_for_root(cache: Path | None = None) -> Root | None:
+def look_for_root(cache: Path | None = None) -> GuestRoot | None:
     """Return an unpacked root of today's lock, None if there is none."""
     for folder in locate.versions_of("root", inputs_hash(), cache):
         record = locate.read_json(folder / "root.json")
         if record is not None and (folder / "tree").is_dir():
-            return Root(folder / "tree", cast("RootRecord", record))
+            return GuestRoot(folder / "tree", cast("RootRecord", record))
     return None
 
 
-def require_root() -> Root:
+def require_root() -> GuestRoot:
     """Return the root that sandboxes boot on: that of GOSTLAB_ROOT's hash. Raises MissingPart."""
     requested = os.environ.get("GOSTLAB_ROOT", "")
     if requested and not re.fullmatch("[0-9a-f]{12,64}", requested):
@@ -210,7 +210,7 @@ def require_root() -> Root:
     return root
 
 
-def brought_root() -> Root:
+def bundled_root() -> GuestRoot:
     """Return this package's root, unpacked into the cache at its first use. Raises MissingPart."""
     cache, wanted = cache_folder(), (locate.read_json(BROUGHT / "root.json") or {}).get("hash")
     try:
@@ -220,7 +220,7 @@ def brought_root() -> Root:
             with locked(cache, lambda _: None, "root.lock"):
                 root = look_for_root(cache)  # another process may have unpacked it
                 if root is None or root.hash != wanted:
-                    root = unpack(PACKED, cache, wanted)
+                    root = unpack_root(PACKED, cache, wanted)
         return root
     except SetupError as error:
         raise locate.MissingPart(str(error)) from error
@@ -257,38 +257,38 @@ def hash_of(tree: Path) -> str:
 # -- build a root
 
 
-def provide_root(bench: Workbench) -> str:
+def provide_root(bench: InstallContext) -> str:
     """Build the sandbox's own root from Debian's packages. Raises SetupError."""
     existing = find_root(bench.cache)
     if existing is not None:
-        return f"{named(existing)} (made before)"
+        return f"{root_label(existing)} (made before)"
     if os.uname().machine != MACHINE:
         raise SetupError(f"the lab's own root is for {MACHINE}, this machine {os.uname().machine}")
     pinned = read_lock()
     require_space(bench.cache, BYTES, "the sandbox's root while it is made")
-    files, newer = fetch(bench, pinned)
+    files, newer = fetch_packages(bench, pinned)
     bench.say("unpacking")
     folder = bench.cache / "root" / inputs_hash()
-    with replacing(folder) as finished:
+    with replaced_folder(folder) as finished:
         tree = finished / "tree"
-        record = make(bench, files, tree)
+        record = build_root(bench, files, tree)
         record |= {"suite": SUITE, "hash": hash_of(tree), "newer": newer}
         write_json(finished / "root.json", record)
     shutil.rmtree(bench.cache / "build" / "root", ignore_errors=True)
     root = find_root(bench.cache)
     assert root is not None
     advice = ["GOSTLAB_SNAPSHOT=URL/archive/debian gives the pinned ones"] if newer else []
-    return "; ".join([named(root), *newer, *advice])
+    return "; ".join([root_label(root), *newer, *advice])
 
 
-def named(root: Root) -> str:
+def root_label(root: GuestRoot) -> str:
     """Return a short label of a root."""
     return f"Debian {root.record['suite']}, {root.hash[:12]}"
 
 
-def fetch(
-    bench: Workbench, pinned: Sequence[Pinned]
-) -> tuple[list[tuple[Pinned, Path]], list[str]]:
+def fetch_packages(
+    bench: InstallContext, pinned: Sequence[PinnedPackage]
+) -> tuple[list[tuple[PinnedPackage, Path]], list[str]]:
     """Fetch all packages; return their files and messages on those replaced by newer versions.
 
     Fetched files stay until the root is built, and the next call resumes. Raises SetupError.
@@ -296,19 +296,19 @@ def fetch(
     packages_folder = bench.cache / "build" / "root"
     packages_folder.mkdir(parents=True, exist_ok=True)
 
-    def missing() -> list[Pinned]:
+    def missing() -> list[PinnedPackage]:
         return [one for one in pinned if not (packages_folder / one.file_name).is_file()]
 
-    newer: dict[Pinned, Pinned] = {}
+    newer: dict[PinnedPackage, PinnedPackage] = {}
     if missing():
         apt = archive.private_apt(bench.apt_folder, "the sandbox's root")
         suites = list(dict.fromkeys(one.suite for one in pinned))
         offered = fetch_from(apt, suites, missing(), packages_folder, bench)
-        snapshot_apt = archive.apt_at(apt, moment_of()) if missing() else None
+        snapshot_apt = archive.apt_at(apt, snapshot_time()) if missing() else None
         if snapshot_apt is not None:
             fetch_from(snapshot_apt, suites, missing(), packages_folder, bench)
-        newer = {one: as_offered(one, offered, apt.complaints) for one in missing()}
-        download(apt, list(newer.values()), packages_folder)
+        newer = {one: match_offered(one, offered, apt.complaints) for one in missing()}
+        download_packages(apt, list(newer.values()), packages_folder)
     messages = [
         f"{one} has gone from the mirror: {other.version} taken"
         for one, other in newer.items()
@@ -320,17 +320,17 @@ def fetch(
 def fetch_from(
     apt: archive.PrivateApt,
     suites: Sequence[str],
-    wanted: Sequence[Pinned],
+    wanted: Sequence[PinnedPackage],
     packages_folder: Path,
-    bench: Workbench,
-) -> list[archive.Candidate]:
+    bench: InstallContext,
+) -> list[archive.PackageCandidate]:
     """Fetch the pinned packages that an archive has; return its offers. Raises HashMismatch."""
     bench.say(f"fetching {len(wanted)} packages")
     apt.read_suites(suites)
     offered = apt.versions(dict.fromkeys(one.package for one in wanted))
     available = {(candidate.package, candidate.suite, candidate.version) for candidate in offered}
     with contextlib.suppress(archive.ArchiveError):  # the next archive may have the package
-        download(
+        download_packages(
             apt,
             [one for one in wanted if (one.package, one.suite, one.version) in available],
             packages_folder,
@@ -338,9 +338,9 @@ def fetch_from(
     return offered
 
 
-def as_offered(
-    one: Pinned, offered: Iterable[archive.Candidate], complaints: Sequence[str]
-) -> Pinned:
+def match_offered(
+    one: PinnedPackage, offered: Iterable[archive.PackageCandidate], complaints: Sequence[str]
+) -> PinnedPackage:
     """Return a pinned package, or its replacement in the suite. Raises SetupError."""
     matching = [
         candidate
@@ -353,10 +353,12 @@ def as_offered(
         reason = f" ({complaints[-1]})" if complaints else ""
         raise SetupError(f"the mirror's {one.suite} does not have {one.package}{reason}")
     newest = archive.newest_first(matching, ())[0]
-    return Pinned(one.place, one.suite, one.package, newest.version, "")
+    return PinnedPackage(one.place, one.suite, one.package, newest.version, "")
 
 
-def download(apt: archive.PrivateApt, wanted: Sequence[Pinned], packages_folder: Path) -> None:
+def download_packages(
+    apt: archive.PrivateApt, wanted: Sequence[PinnedPackage], packages_folder: Path
+) -> None:
     """Download packages and verify their digests. Raises HashMismatch, ArchiveError."""
     for suite in dict.fromkeys(one.suite for one in wanted):
         suite_packages = [one for one in wanted if one.suite == suite]
@@ -388,15 +390,17 @@ def download(apt: archive.PrivateApt, wanted: Sequence[Pinned], packages_folder:
             raise archive.ArchiveError(f"{', '.join(missing)} did not come: run it again")
 
 
-def make(bench: Workbench, files: Sequence[tuple[Pinned, Path]], tree: Path) -> RootRecord:
+def build_root(
+    bench: InstallContext, files: Sequence[tuple[PinnedPackage, Path]], tree: Path
+) -> RootRecord:
     """Build a root from packages and return its record. Raises SetupError, OSError."""
     log = bench.log("root")
     for name in FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
     deb_extract.unpack([file for one, file in files if one.place == "root"], tree, log, excluded())
-    root = Root(tree, {})
+    root = GuestRoot(tree, {})
     iperf3s = keep_iperf3s(files, tree, log)
-    finish(tree, log)
+    run_maintainer_steps(tree, log)
     bench.say("compiling its Python")
     compile_python(root, log)
     packages = [f"{file.name.removesuffix('.deb')}" for _, file in files]
@@ -407,19 +411,19 @@ def make(bench: Workbench, files: Sequence[tuple[Pinned, Path]], tree: Path) -> 
     }
 
 
-def sources_of(files: Iterable[tuple[Pinned, Path]]) -> dict[str, list[str]]:
+def sources_of(files: Iterable[tuple[PinnedPackage, Path]]) -> dict[str, list[str]]:
     """Return the sources of packages (`gcc-12 12.2.0-14`) with their copyright folders."""
     documents_by_source: dict[str, list[str]] = {}
     for one, file in files:
         form = "${source:Package} ${source:Version}"
-        source = locate.output_of(["dpkg-deb", "--show", "--showformat", form, file]).strip()
+        source = locate.read_output(["dpkg-deb", "--show", "--showformat", form, file]).strip()
         documents = "usr/share/doc" if one.place == "root" else f"usr/lib/gostlab/{one.place}/doc"
         documents_by_source.setdefault(source, []).append(f"{documents}/{one.package}")
     return documents_by_source
 
 
 def keep_iperf3s(
-    files: Sequence[tuple[Pinned, Path]], tree: Path, log: Path
+    files: Sequence[tuple[PinnedPackage, Path]], tree: Path, log: Path
 ) -> dict[str, dict[str, str]]:
     """Save the lab's own iperf3s, each with the loader and libraries of its release.
 
@@ -439,7 +443,7 @@ def keep_iperf3s(
         if one.package != "iperf3" or one.place == "root":
             continue
         folder = tree / "usr/lib/gostlab" / one.place
-        sha256 = deb_extract.keep_iperf3(scratch / one.place, folder)
+        sha256 = deb_extract.save_iperf3(scratch / one.place, folder)
         libraries_found = list(libraries_in(scratch / one.place))
         # Programs open a library by its symbolic link's name, so the target's name is not needed.
         linked_names = {
@@ -472,7 +476,7 @@ def keep_iperf3s(
     return records
 
 
-def finish(tree: Path, log: Path) -> None:
+def run_maintainer_steps(tree: Path, log: Path) -> None:
     """Create the files of maintainer scripts that a guest needs. Raises SetupError, OSError."""
     for name, target in LINKS.items():
         (tree / name).unlink(missing_ok=True)
@@ -495,7 +499,7 @@ def finish(tree: Path, log: Path) -> None:
                 path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
 
 
-def compile_python(root: Root, log: Path) -> None:
+def compile_python(root: GuestRoot, log: Path) -> None:
     """Compile the root's Python modules reproducibly to byte code. Raises SetupError."""
     folders = [root.tree / "usr/lib/python3.11", root.tree / "usr/lib/python3/dist-packages"]
     args: list[str | Path] = ["-S", "-m", "compileall", "-q", "-f"]
@@ -529,7 +533,7 @@ AGAIN = "install or fetch it again"
 FILTERS = [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 1 << 27}]
 
 
-def pack(root: Root, file: Path) -> None:
+def pack_root(root: GuestRoot, file: Path) -> None:
     """Pack a root as one .tar.xz for `unpack`. Raises OSError."""
     import tarfile
 
@@ -548,7 +552,7 @@ def pack(root: Root, file: Path) -> None:
     partial.replace(file)
 
 
-def unpack(file: Path, cache: Path, wanted: str | None) -> Root:
+def unpack_root(file: Path, cache: Path, wanted: str | None) -> GuestRoot:
     """Unpack a packed root into the cache.
 
     Raises SetupError for a file that is truncated, differs from its record, or has another digest
@@ -557,7 +561,7 @@ def unpack(file: Path, cache: Path, wanted: str | None) -> Root:
     import tarfile
 
     require_space(cache, UNPACKED_BYTES, "the sandbox's root")
-    with replacing(cache / "root" / inputs_hash()) as finished:
+    with replaced_folder(cache / "root" / inputs_hash()) as finished:
         try:
             with tarfile.open(file) as packed:
                 packed.extraction_filter = lambda member, _: member  # extract members unchanged
@@ -567,19 +571,19 @@ def unpack(file: Path, cache: Path, wanted: str | None) -> Root:
         record = cast("RootRecord", locate.read_json(finished / "root.json") or {})
         if {hash_of(finished / "tree"), wanted} != {record.get("hash")}:
             raise SetupError(f"{file}: its content is not what its hash names: {AGAIN}")
-    return Root(cache / "root" / inputs_hash() / "tree", record)
+    return GuestRoot(cache / "root" / inputs_hash() / "tree", record)
 
 
 def main() -> int:
     """Run a command: make, or pack FILE."""
-    bench = Workbench(cache_folder(), 1, print, -1, step="root")
+    bench = InstallContext(cache_folder(), 1, print, -1, step="root")
     (bench.cache / "log").mkdir(parents=True, exist_ok=True)
     try:
         match sys.argv[1:]:
             case ["make"]:
                 print(provide_root(bench))
             case ["pack", file] if (root := find_root()) is not None:
-                pack(root, Path(file))
+                pack_root(root, Path(file))
             case _:
                 print("root: make or (once it is made) pack FILE", file=sys.stderr)
                 return 2

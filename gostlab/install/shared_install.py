@@ -88,7 +88,7 @@ def raise_error(error: OSError) -> None:
     raise error
 
 
-def seal(system: Path) -> None:
+def seal_folder(system: Path) -> None:
     """Make the parts readable by all and writable by nobody, root included. Raises OSError."""
     system.chmod(0o755)
     for part in PARTS:

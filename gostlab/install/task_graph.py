@@ -14,18 +14,18 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import TextIO
 
-from gostlab.install.build_env import SetupError, Workbench
+from gostlab.install.build_env import InstallContext, SetupError
 from gostlab.terminal_escape import PLAIN_LINE_S, StatusLine
 
 FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
-class Step:
+class SetupStep:
     """A task of the set-up."""
 
     name: str
-    does: Callable[[Workbench], str]  # returns a text on the result; raises SetupError
+    does: Callable[[InstallContext], str]  # returns a text on the result; raises SetupError
     after: tuple[str, ...] = ()  # steps that must end before, if they are run at all
     needs: tuple[str, ...] = ()  # those steps whose failure prevents this one
 
@@ -71,14 +71,14 @@ class InstallProgress:
 
 
 @dataclass
-class Working:
+class RunningTasks:
     """The running tasks, by the pipes on which they report."""
 
-    bench: Workbench
+    bench: InstallContext
     progress: InstallProgress
-    steps: dict[Connection, tuple[Step, ForkProcess]] = field(default_factory=dict)
+    steps: dict[Connection, tuple[SetupStep, ForkProcess]] = field(default_factory=dict)
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: SetupStep) -> None:
         receiver, sender = FORK.Pipe(duplex=False)
         process = FORK.Process(target=_work, args=(step, self.bench, sender), name=step.name)
         self.progress.begin(step.name)
@@ -121,8 +121,8 @@ class Working:
             process.join()
 
 
-def take_steps(
-    steps: Sequence[Step], progress: InstallProgress, bench: Workbench
+def run_steps(
+    steps: Sequence[SetupStep], progress: InstallProgress, bench: InstallContext
 ) -> dict[str, str]:
     """Run tasks in parallel; return why some failed or were not started, by name."""
     by_name = {step.name: step for step in steps}
@@ -130,7 +130,7 @@ def take_steps(
         {step.name: [name for name in step.after if name in by_name] for step in steps}
     )
     order.prepare()
-    working = Working(bench, progress)
+    working = RunningTasks(bench, progress)
     failed: dict[str, str] = {}
     try:
         while order.is_active():
@@ -151,7 +151,7 @@ def take_steps(
     return failed
 
 
-def _work(step: Step, bench: Workbench, sender: Connection) -> None:
+def _work(step: SetupStep, bench: InstallContext, sender: Connection) -> None:
     """Run a task in its process, which leads the group of all that it starts."""
     os.setpgid(0, 0)
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gostlab.install import apt as archive
-from gostlab.install.build_env import Workbench, run_logged
+from gostlab.install.build_env import InstallContext, run_logged
 from gostlab.install.rootfs import inputs_hash
 from gostlab.install.shared_install import system_folder
 
@@ -25,11 +25,11 @@ READERS = ("msgspec", "pyyaml")  # packages that read an experiment's file
 PIP = ("trixie", "python3-pip-whl", "usr/share/python-wheels/pip-*.whl")
 
 
-def provide_python(bench: Workbench, groups: Sequence[str] = ()) -> str:
+def provide_python(bench: InstallContext, groups: Sequence[str] = ()) -> str:
     """Install all packages that the lab imports, and those of some groups. Raises SetupError."""
     installed = _read(bench.cache / PYTHON / "complete").partition("\n")[0].split()
     groups = [name for name in GROUPS if name in (*groups, *installed)]
-    summary = install(bench, PYTHON, ["", *(f"-{name}" for name in groups)])
+    summary = install_into_environment(bench, PYTHON, ["", *(f"-{name}" for name in groups)])
     if "test" in groups and os.geteuid() != 0:
         # The tests import guest modules, which import Mininet; the guest's root has it.
         modules = bench.cache / "root" / inputs_hash() / "tree/usr/lib/python3/dist-packages"
@@ -37,12 +37,12 @@ def provide_python(bench: Workbench, groups: Sequence[str] = ()) -> str:
     return summary
 
 
-def provide_tools(bench: Workbench) -> str:
+def provide_tools(bench: InstallContext) -> str:
     """Install the checkers. Raises SetupError."""
-    return install(bench, TOOLS, ["-tools"])
+    return install_into_environment(bench, TOOLS, ["-tools"])
 
 
-def provide_readers(bench: Workbench) -> str:
+def provide_readers(bench: InstallContext) -> str:
     """Install what reads an experiment's file, which takes seconds. Raises SetupError."""
     python = bench.cache / PYTHON / "bin/python"
     check: list[str | Path] = [python, "-c", "import msgspec, yaml"]
@@ -56,7 +56,7 @@ def provide_readers(bench: Workbench) -> str:
     return ", ".join(READERS)
 
 
-def install(bench: Workbench, name: str, suffixes: Sequence[str]) -> str:
+def install_into_environment(bench: InstallContext, name: str, suffixes: Sequence[str]) -> str:
     """Install the packages of some files into an environment, unless they are there."""
     files = [pinned_file(suffix) for suffix in suffixes]
     texts = [file.read_text(encoding="utf-8") for file in files]
@@ -73,7 +73,7 @@ def install(bench: Workbench, name: str, suffixes: Sequence[str]) -> str:
     return f"{count} Python packages"
 
 
-def install_files(bench: Workbench, name: str, files: Sequence[Path]) -> None:
+def install_files(bench: InstallContext, name: str, files: Sequence[Path]) -> None:
     """Install the packages that requirement files pin. Raises SetupError.
 
     Without byte code this takes a third of the CPU time: Python writes that of what is imported,
@@ -88,7 +88,7 @@ def install_files(bench: Workbench, name: str, files: Sequence[Path]) -> None:
     run_logged(pip, bench.log(name))
 
 
-def make_environment(bench: Workbench, folder: Path) -> Path:
+def make_environment(bench: InstallContext, folder: Path) -> Path:
     """Make a Python environment with pip unless it exists; return its Python. Raises SetupError."""
     log, python = bench.log(folder.name), folder / "bin/python"
     base = getattr(sys, "_base_executable", "") or sys.executable  # not that of an environment

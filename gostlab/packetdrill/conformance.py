@@ -153,11 +153,11 @@ def run_scripts(
             guest = start_guest(order, missing[number :: len(cpus)], part, more, cpu)
             undo.callback(guest.kill)
             guests.append((guest, part))
-        undo.callback(gather, folder, [part for _, part in guests])
+        undo.callback(gather_results, folder, [part for _, part in guests])
         began_s = time.monotonic()
         while any(guest.poll() is None for guest, _ in guests):
             rows = [row for _, part in guests for row in read_rows(part / FOUND)]
-            say(progress(order, rows, len(missing), time.monotonic() - began_s))
+            say(progress_line(order, rows, len(missing), time.monotonic() - began_s))
             time.sleep(POLL_S)
     known = {row["name"]: row for row in read_rows(folder / FOUND) if row["name"] in names}
     if lost := [name for name in names if name not in known]:
@@ -167,7 +167,9 @@ def run_scripts(
     return known
 
 
-def progress(order: ConformanceOptions, rows: Sequence[ScriptRow], of: int, took_s: float) -> str:
+def progress_line(
+    order: ConformanceOptions, rows: Sequence[ScriptRow], of: int, took_s: float
+) -> str:
     """Return a progress line such as "[37/165] kernel 5.10: 35 passed · 120 s left"."""
     left = f" · {took_s / len(rows) * (of - len(rows)):.0f} s left" if rows else ""
     passed = sum(row["passed"] for row in rows)
@@ -202,7 +204,7 @@ def start_guest(
     )
 
 
-def gather(folder: Path, folders: Sequence[Path]) -> None:
+def gather_results(folder: Path, folders: Sequence[Path]) -> None:
     with (folder / FOUND).open("a", encoding="utf-8") as file:
         for part in folders:
             file.writelines(json.dumps(row) + "\n" for row in read_rows(part / FOUND))

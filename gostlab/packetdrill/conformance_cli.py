@@ -21,20 +21,20 @@ KINDS = ("passed", "timing", "options", "Linux", "older", "unexplained")
 
 
 @common.verb(
-    common.word(
+    common.declare_argument(
         "scripts",
         nargs="*",
         metavar="SCRIPT",
         help="name or prefix of scripts to run (default: all)",
     ),
-    common.word(
+    common.declare_argument(
         "--kernel", default=SHIPPED, metavar="A,B", help="kernels to test (default: shipped)"
     ),
-    common.word(
+    common.declare_argument(
         "--packetdrill", type=Path, metavar="FILE", help="path of packetdrill (default: on PATH)"
     ),
-    common.jobs(),
-    common.results("folder of the results"),
+    common.jobs_option(),
+    common.results_option("folder of the results"),
     common.JSON,
     example="./lab conform --kernel shipped,5.10 --packetdrill ./packetdrill",
 )

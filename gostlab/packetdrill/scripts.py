@@ -9,7 +9,7 @@ from pathlib import Path
 from gostlab.errors import BadInput
 from gostlab.install import apt as archive
 from gostlab.install import locate
-from gostlab.install.build_env import replacing
+from gostlab.install.build_env import replaced_folder
 from gostlab.registry.folders import cache_folder
 
 FOLDER = "tools/testing/selftests/net/packetdrill"
@@ -35,7 +35,7 @@ def fetch_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
         say(f"fetching {candidate}, about 170 MB, for its packetdrill scripts")
         package = apt.download(candidate, work / "download")
         version = candidate.version.partition("-")[0]
-        with replacing(cached / version) as folder:
+        with replaced_folder(cached / version) as folder:
             unpack(package, folder)
         shutil.rmtree(work)
         return cached / version / FOLDER, version

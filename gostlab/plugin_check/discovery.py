@@ -8,13 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gostlab.plugin_check import drawings, formats, networks, queues, traffic, tunnels
+from gostlab.plugin_check import (
+    importer_checks,
+    plot_checks,
+    qdisc_checks,
+    topology_checks,
+    traffic_checks,
+    tunnel_checks,
+)
 from gostlab.plugin_check.bench import PluginBench
-from gostlab.profile_import.formats import FORMATS
+from gostlab.profile_import.find_importers import FORMATS
 from gostlab.registry import folders
-from gostlab.registry.installed import GROUPS, TOPOLOGIES
+from gostlab.registry.installed_plugins import GROUPS, TOPOLOGIES
 from gostlab.registry.plots import drawing_files, drawing_in
-from gostlab.registry.plugins import one_called
+from gostlab.registry.plugins import find_by_name
 from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topologies, topology_classes
 from gostlab.registry.traffic import traffic_kinds
@@ -22,19 +29,19 @@ from gostlab.registry.tunnels import tunnel_kinds
 
 STEPS = ("declares", "starts", "carries", "ends", "refuses", "repeats")
 BATTERIES = {
-    folders.TUNNELS.name: tunnels,
-    folders.QDISCS.name: queues,
-    folders.TRAFFIC_KINDS.name: traffic,
-    folders.FORMATS.name: formats,
-    folders.DRAWINGS.name: drawings,
-    TOPOLOGIES: networks,
+    folders.TUNNELS.name: tunnel_checks,
+    folders.QDISCS.name: qdisc_checks,
+    folders.TRAFFIC_KINDS.name: traffic_checks,
+    folders.FORMATS.name: importer_checks,
+    folders.DRAWINGS.name: plot_checks,
+    TOPOLOGIES: topology_checks,
 }
 
 
 def declared_in(group: str) -> Mapping[str, Any]:
     """Return the declaration of every plugin of a group by name. Raises BadInput."""
     if group == folders.TUNNELS.name:
-        return {kind.name: kind for kind in tunnel_kinds().values()}
+        return {declaration.name: declaration for declaration in tunnel_kinds().values()}
     if group == folders.FORMATS.name:
         return FORMATS
     if group == folders.DRAWINGS.name:
@@ -44,7 +51,7 @@ def declared_in(group: str) -> Mapping[str, Any]:
         folders.TRAFFIC_KINDS.name: traffic_kinds,
         TOPOLOGIES: topologies,
     }
-    return one_called(group, known, "group of plugins")()
+    return find_by_name(group, known, "group of plugins")()
 
 
 def all_plugins() -> list[tuple[str, str]]:
@@ -58,7 +65,7 @@ def steps_of(group: str) -> dict[str, Callable[[PluginBench], None]]:
 
 def bench_for(group: str, name: str, folder: Path, samples: Sequence[Path]) -> PluginBench:
     """Return the bench of a plugin. Raises BadInput if there is none of that name."""
-    declared = one_called(name, declared_in(group), f"plugin among {group}")
+    declared = find_by_name(name, declared_in(group), f"plugin among {group}")
     return PluginBench(
         name, importlib.import_module(module_of(group, name, declared)), declared, folder, samples
     )

@@ -10,20 +10,20 @@ from pathlib import Path
 from gostlab.cli import common
 from gostlab.plugin_check.battery import FAILED, StepOutcome, check_plugin
 from gostlab.plugin_check.discovery import all_plugins, bench_for
-from gostlab.registry.installed import GROUPS
+from gostlab.registry.installed_plugins import GROUPS
 from gostlab.registry.plugins import plugin_of
 from gostlab.scheduler import summary
 from gostlab.terminal_escape import StepOutput
 
 
 @common.verb(
-    common.word(
+    common.declare_argument(
         "group", nargs="?", choices=GROUPS, help="the plugins of this group (default: all)"
     ),
-    common.word(
+    common.declare_argument(
         "names", nargs="*", metavar="NAME", help="check these (default: list what there is)"
     ),
-    common.word(
+    common.declare_argument(
         "--sample",
         type=Path,
         action="append",
@@ -31,7 +31,7 @@ from gostlab.terminal_escape import StepOutput
         metavar="FILE",
         help="a recording that an importer reads; once for each of its files",
     ),
-    common.results("folder of the runs, under plugin-check"),
+    common.results_option("folder of the runs, under plugin-check"),
     common.JSON,
     example="./lab plugin tunnels mine",
 )

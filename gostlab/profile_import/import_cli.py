@@ -17,10 +17,10 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from gostlab.importers.base import Format, Recording, SpecifiedPath
+from gostlab.importers.base import ImportFormat, Recording, SpecifiedPath
 from gostlab.importers.mahimahi import file_direction
 from gostlab.profile_import import write_imported, write_specified
-from gostlab.profile_import.formats import FORMATS
+from gostlab.profile_import.find_importers import FORMATS
 from gostlab.profile_import.profile_writer import (
     ImportedProfile,
     add_output_arguments,
@@ -33,7 +33,7 @@ from gostlab.spec import profile as profiles
 from gostlab.spec import units
 from gostlab.spec.profile import share_text
 from gostlab.spec.value_types import RATE
-from gostlab.spec.yaml_source import BadInput, shown_path
+from gostlab.spec.yaml_source import BadInput, display_path
 
 MAX_BYTES = 100 * 2**20
 DEFAULT_BIN = "20ms"
@@ -112,7 +112,7 @@ def import_path(order: write_imported.ImportOrder) -> ImportedProfile:
     return ImportedProfile(path, tuple(lines), settings)
 
 
-def read_asked_path(files: str, given: Mapping[str, str]) -> ImportedProfile:
+def import_for_question(files: str, given: Mapping[str, str]) -> ImportedProfile:
     """Import the files of `./lab try --path`, a question with further settings. Raises BadInput.
 
     Its rate and round trip are what a recording may lack. The profile is in the cache, in a folder
@@ -171,7 +171,7 @@ def read_recording(path: Path) -> Recording:
 
     Raises BadInput.
     """
-    label = STDIN_LABEL if path == STDIN else shown_path(path)
+    label = STDIN_LABEL if path == STDIN else display_path(path)
     try:
         if path == STDIN:
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -195,7 +195,7 @@ def read_recording(path: Path) -> Recording:
     return Recording(label, data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape"))
 
 
-def check_files(format: Format, recordings: Sequence[Recording]) -> None:
+def check_files(format: ImportFormat, recordings: Sequence[Recording]) -> None:
     """Require as many files as a format takes, of UTF-8 unless it takes others.
 
     Raises BadInput.
@@ -212,7 +212,7 @@ def check_files(format: Format, recordings: Sequence[Recording]) -> None:
             raise BadInput(f"{recording.label}:{line}: not UTF-8 text")
 
 
-def guess_format(recordings: Sequence[Recording]) -> Format:
+def guess_format(recordings: Sequence[Recording]) -> ImportFormat:
     """Return the format that the files look like. Raises BadInput."""
     if len(recordings) == 2 and all(map(is_trace, recordings)):
         return guess_pair(recordings)
@@ -237,7 +237,7 @@ def is_trace(recording: Recording) -> bool:
     return FORMATS["mahimahi"].recognises(recording.text)
 
 
-def guess_pair(recordings: Sequence[Recording]) -> Format:
+def guess_pair(recordings: Sequence[Recording]) -> ImportFormat:
     """Return whose pair two files of ascending numbers are, by their names. Raises BadInput."""
     names = [recording.label.rpartition("/")[2].lower() for recording in recordings]
     if re.search(r"delay|latency|owd", names[1]):

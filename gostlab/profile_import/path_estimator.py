@@ -173,7 +173,7 @@ def fit_loss(lost: Sequence[bool]) -> LossSpec:
     return LossSpec(model="gemodel", p=p, r=r, one_minus_h=1.0, one_minus_k=0.0)
 
 
-def window_s(interval_s: float) -> float:
+def trace_row_s(interval_s: float) -> float:
     """Return the length of a row of the trace: a second, or ten packets if that is longer."""
     return max(WINDOW_S, math.ceil(WINDOW_PACKETS * interval_s))
 
@@ -191,8 +191,8 @@ def bin_by_window(pings: Pings, interval_s: float) -> pd.DataFrame:
     The loss is 1 in outages (rate_steps.find_outages).
     """
     probes = probes_of(pings, interval_s)
-    delays = bin_probes(probes, window_s(interval_s))["delay_ms"].dropna()
-    losses = loss_steps(probes, probes[-1].at_s + interval_s, window_s(interval_s))
+    delays = bin_probes(probes, trace_row_s(interval_s))["delay_ms"].dropna()
+    losses = loss_steps(probes, probes[-1].at_s + interval_s, trace_row_s(interval_s))
     return pd.DataFrame({"delay_ms": delays, "loss": losses})
 
 

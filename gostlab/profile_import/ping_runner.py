@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
-from gostlab.cli.common import complain, end_process, say
+from gostlab.cli.common import end_process, print_error, say
 from gostlab.profile_import import write_recorded
 from gostlab.spec import units
 from gostlab.spec.yaml_source import BadInput
@@ -60,7 +60,7 @@ def record(
                 " sudo"
             )
         options = replace(options, interval_s=USERS_INTERVAL_S)
-        complain(
+        print_error(
             f"this machine's ping lets only root send more often than every {refused[1]} ms:"
             f" sending every {units.show_s(options.interval_s)}"
         )

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from gostlab.cli.common import flag
-from gostlab.errors import bounded
+from gostlab.cli.common import declare_flag
+from gostlab.errors import require_bounds
 from gostlab.registry.folders import OWN_PROFILES
 from gostlab.spec import profile as profiles
 from gostlab.spec import units
@@ -23,7 +23,7 @@ from gostlab.spec.settings import PATH_FIELDS
 from gostlab.spec.trace import changes_of
 from gostlab.spec.units import quoted
 from gostlab.spec.value_types import TIME
-from gostlab.spec.yaml_source import BadInput, shown_path
+from gostlab.spec.yaml_source import BadInput, display_path
 
 SENTENCES = ("assumptions", "notes")
 SCHEMA = "yaml-language-server: $schema=../schemas/profile.json"
@@ -130,7 +130,7 @@ def apply_settings(
     for name, value in sorted(settings.items(), key=lambda pair: "." in pair[0]):
         prefix, dot, field = name.rpartition(".")
         if name == "rtt":
-            half_ms = Decimal(str(float(Fraction(units.seconds(str(value))) * 500)))
+            half_ms = Decimal(str(float(Fraction(units.parse_seconds(str(value))) * 500)))
             for values in directions.values():
                 values["delay"] = f"{half_ms.normalize():f}ms"
         elif field in PATH_FIELDS and prefix in ("", *directions):
@@ -144,7 +144,7 @@ def apply_settings(
 def parse_time_option(option: str, text: str, min_s: Fraction, max_s: Fraction) -> Fraction:
     """Parse the time of an option and check its bounds. Raises BadInput."""
     time_s = TIME.of(option, text)
-    return bounded(f"{option} {quoted(text)}", time_s, min_s, max_s, units.show_s)
+    return require_bounds(f"{option} {quoted(text)}", time_s, min_s, max_s, units.show_s)
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,7 +152,7 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=OWN_PROFILES, help="output folder (default: netem_profiles/)"
     )
-    flag("--force", "replace an existing profile of that name")(parser)
+    declare_flag("--force", "replace an existing profile of that name")(parser)
 
 
 def profile_name(given: str | None, source: str, max_length: int = 60) -> str:
@@ -221,7 +221,7 @@ def write_profile(
                     final.unlink(missing_ok=True)
     except BadInput as error:
         # The message names a file of the temporary folder, which is gone.
-        message = str(error).replace(f"{shown_path(folder)}/", "")
+        message = str(error).replace(f"{display_path(folder)}/", "")
         raise BadInput(f"--name {name}: not written, as it would be invalid: {message}") from None
     except OSError as error:
         raise BadInput(f"--out {out}: {error.strerror or error}") from None

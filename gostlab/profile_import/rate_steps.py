@@ -16,7 +16,7 @@ import pandas as pd
 
 from gostlab.importers.base import Probe
 from gostlab.spec.units import MAX_RATE_BPS, MIN_RATE_BPS, show_ms
-from gostlab.tcpmodel.limits import MTU_BYTES
+from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 # The emulated queues count the Ethernet header of a packet.
 ETHERNET_HEADER_BYTES = 14

@@ -8,8 +8,8 @@ import re
 from fractions import Fraction
 from ipaddress import ip_address
 
-from gostlab.cli.common import EXIT_INTERRUPTED, EXIT_OK, complain
-from gostlab.errors import bounded
+from gostlab.cli.common import EXIT_INTERRUPTED, EXIT_OK, print_error
+from gostlab.errors import require_bounds
 from gostlab.profile_import import write_recorded
 from gostlab.profile_import.ping_parser import MAX_PACKETS, parse_ping
 from gostlab.profile_import.ping_runner import (
@@ -64,11 +64,11 @@ def run_record(arguments: argparse.Namespace) -> int:
     try:
         options, text, interrupted, date = record(options)
     except KeyboardInterrupt:
-        complain("interrupted before the recording began: nothing is saved")
+        print_error("interrupted before the recording began: nothing is saved")
         return EXIT_INTERRUPTED
     pings = parse_ping(text, interrupted=interrupted)
     if interrupted and len(pings.answers) < MIN_ANSWERS:
-        complain(
+        print_error(
             f"interrupted after {len(pings.answers)} answers, fewer than the {MIN_ANSWERS} of a"
             " profile: not saved"
         )
@@ -82,7 +82,7 @@ def run_record(arguments: argparse.Namespace) -> int:
         )
     path = write_recorded.write_recorded(options, pings, date)
     if interrupted:
-        complain(f"interrupted after {len(pings.answers)} answers, enough for a profile: saved")
+        print_error(f"interrupted after {len(pings.answers)} answers, enough for a profile: saved")
     loaded = profiles.load_profile(str(path))
     print(f"{options.name}: {profiles.summary(loaded)}")
     print(*(f"assumed: {sentence}" for sentence in loaded.assumptions), sep="\n")
@@ -107,7 +107,7 @@ def read_options(arguments: argparse.Namespace) -> write_recorded.RecordingOptio
     if is_loopback(host):
         raise BadInput(f"host {quoted(host)}: this machine itself, which is no path")
     name = profile_name(arguments.name, host)
-    bounded(f"--count {arguments.count}", arguments.count, MIN_ANSWERS, MAX_PACKETS)
+    require_bounds(f"--count {arguments.count}", arguments.count, MIN_ANSWERS, MAX_PACKETS)
     interval_s = DEFAULT_INTERVAL_S
     if arguments.interval:
         bounds = MIN_INTERVAL_S, MAX_INTERVAL_S

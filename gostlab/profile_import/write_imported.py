@@ -14,12 +14,12 @@ import pandas as pd
 from gostlab.importers.base import (
     LIMITED_SHARE,
     DirectionRecording,
-    Format,
+    ImportFormat,
     PathRecording,
     Probe,
     Recording,
 )
-from gostlab.profile_import.formats import reader_notes
+from gostlab.profile_import.find_importers import reader_notes
 from gostlab.profile_import.profile_writer import (
     direction_values,
     profile_text,
@@ -55,7 +55,7 @@ OPPOSITE = {"forward": "reverse", "reverse": "forward"}
 @dataclass(frozen=True)
 class ImportOrder:
     name: str
-    format: Format
+    format: ImportFormat
     recordings: tuple[Recording, ...]
     source: str
     licence: str
@@ -117,9 +117,9 @@ def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
     if not math.isfinite(recorded.length_s):
         raise BadInput(f"{order.label}: its length is not a number: look at its times")
     length_s = order.length_s or Fraction(str(round(recorded.length_s, 6)))
-    check_length(order, recorded, length_s)
+    check_import_size(order, recorded, length_s)
     sentences = SentenceList(list(recorded.left_out), list(recorded.assumptions))
-    rates = {name: rate_over_time(order, recorded, name, length_s) for name in DIRECTIONS}
+    rates = {name: capacity_steps(order, recorded, name, length_s) for name in DIRECTIONS}
     rates_bps = choose_rates(order, recorded, rates, sentences)
     delays = choose_delays(order, recorded, sentences)
     if recorded.loss_share or any(probe.lost for probe in recorded.round_trips):
@@ -169,7 +169,7 @@ def compile_replay(order: ImportOrder, recorded: PathRecording) -> ImportedPath:
     )
 
 
-def check_length(order: ImportOrder, recorded: PathRecording, length_s: Fraction) -> None:
+def check_import_size(order: ImportOrder, recorded: PathRecording, length_s: Fraction) -> None:
     """Reject a recording that is too long, or repeated too often. Raises BadInput."""
     if not 0 <= length_s <= MAX_LENGTH_S:
         raise BadInput(
@@ -189,7 +189,7 @@ def check_length(order: ImportOrder, recorded: PathRecording, length_s: Fraction
         )
 
 
-def rate_over_time(
+def capacity_steps(
     order: ImportOrder, recorded: PathRecording, name: str, length_s: Fraction
 ) -> tuple[pd.Series, ReplayError] | None:
     """Return the rate steps of a direction and their error; None without a capacity trace."""
@@ -217,7 +217,7 @@ def is_limited(order: ImportOrder, one: DirectionRecording) -> bool:
     if not one.offered_bps or not one.rate_bps:
         return False
     if order.rate is not None:
-        return units.rate(order.rate) >= one.offered_bps
+        return units.parse_rate(order.rate) >= one.offered_bps
     return one.rate_bps >= LIMITED_SHARE * one.offered_bps
 
 
@@ -231,7 +231,7 @@ def choose_rates(
 
     Raises BadInput if there is none.
     """
-    given_bps = units.rate(order.rate) if order.rate else None
+    given_bps = units.parse_rate(order.rate) if order.rate else None
     if given_bps and all(over_time.values()):
         raise BadInput(
             f"--rate {order.rate}: {order.label} has both directions' capacity: leave --rate out"
@@ -284,8 +284,8 @@ def choose_delays(
     Raises BadInput if there is no delay, or one outside the range of netem paths.
     """
     check_delays(order, recorded)
-    one_way = {name: with_delay(getattr(recorded, name).probes) for name in DIRECTIONS}
-    trips = with_delay(recorded.round_trips)
+    one_way = {name: probes_with_delay(getattr(recorded, name).probes) for name in DIRECTIONS}
+    trips = probes_with_delay(recorded.round_trips)
     if order.rtt_s is not None:
         rtt_ms = units.show_ms(float(order.rtt_s * 1000))
         sentences.assumptions.append(
@@ -321,7 +321,7 @@ def choose_delays(
     }
 
 
-def with_delay(probes: Any) -> list[Probe]:
+def probes_with_delay(probes: Any) -> list[Probe]:
     return [probe for probe in probes if probe.delay_ms is not None]
 
 
@@ -384,9 +384,9 @@ def imported_text(order: ImportOrder, replay: ImportedPath) -> str:
     document = {
         "name": order.name,
         "title": f"{order.name}, from {order.format.name}",
-        "imported": evidence(order, replay),
+        "imported": imported_evidence(order, replay),
         "assumptions": list(replay.assumptions),
-        "notes": notes(order, replay),
+        "notes": import_notes(order, replay),
         **{name: direction_document(one) for name, one in replay.directions.items()},
     }
     comment = "A path that somebody else recorded. Made by ./lab profile import."
@@ -405,7 +405,7 @@ def direction_document(one: ImportedDirection) -> dict[str, object]:
     )
 
 
-def evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, object]:
+def imported_evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, object]:
     """Return the source of the import, the `imported` entry of a profile."""
     hashes = [
         hashlib.sha256(recording.text.encode("utf-8", "surrogateescape")).hexdigest()
@@ -425,7 +425,7 @@ def evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, object]:
     }
 
 
-def notes(order: ImportOrder, replay: ImportedPath) -> list[str]:
+def import_notes(order: ImportOrder, replay: ImportedPath) -> list[str]:
     sentences = [*reader_notes(order.format), *source_notes(replay.sources)]
     if replay.trace.empty:
         return [*sentences, "Nothing changes over time, and there is no trace."]
@@ -437,7 +437,7 @@ def notes(order: ImportOrder, replay: ImportedPath) -> list[str]:
         sentences.append(
             f"The rate is the recording's mean of every {units.show_s(order.bin_s)}. Per 100 ms the"
             f" replayed capacity is {share_text(replay.error.share)} from the recorded, on average;"
-            f" it is never more than {evidence(order, replay)['ahead']} bytes ahead of it or"
-            " behind."
+            f" it is never more than {imported_evidence(order, replay)['ahead']} bytes ahead of it"
+            " or behind."
         )
     return sentences

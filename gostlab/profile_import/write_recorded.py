@@ -37,11 +37,11 @@ class RecordingOptions:
 
 def write_recorded(order: RecordingOptions, pings: Pings, date: str) -> Path:
     """Write a recording's profile, distribution and trace into order.out. Raises BadInput."""
-    fitted = path_estimator.fit_path(pings, float(order.interval_s), units.rate(order.rate))
+    fitted = path_estimator.fit_path(pings, float(order.interval_s), units.parse_rate(order.rate))
     windows = path_estimator.bin_by_window(pings, float(order.interval_s))
     texts = {
         ".dist": distribution_text(order, fitted.forward) if fitted.forward.table else None,
-        ".csv": trace_text(over_time(windows, fitted, units.rate(order.rate))),
+        ".csv": trace_text(trace_rows(windows, fitted, units.parse_rate(order.rate))),
         ".yaml": recorded_text(order, pings, fitted, date),
     }
     return write_profile(order.out, order.name, texts)
@@ -57,7 +57,7 @@ def distribution_text(order: RecordingOptions, delay: path_estimator.DelayTable)
     )
 
 
-def over_time(
+def trace_rows(
     windows: pd.DataFrame, fitted: path_estimator.PathEstimate, rate_bps: int
 ) -> pd.DataFrame:
     """Return a recording as the rows of its trace, which has no rates."""
@@ -70,7 +70,7 @@ def recorded_text(
     order: RecordingOptions, pings: Pings, fitted: path_estimator.PathEstimate, date: str
 ) -> str:
     delay = fitted.forward
-    window_s = path_estimator.window_s(float(order.interval_s))
+    window_s = path_estimator.trace_row_s(float(order.interval_s))
     window = "second" if window_s == 1 else f"{window_s:g} seconds"
     distribution: dict[str, object] = (
         {"distribution": f"{order.name}.dist", "ordered": fitted.ordered} if delay.table else {}
@@ -83,7 +83,7 @@ def recorded_text(
     document = {
         "name": order.name,
         "title": f"Ping to {order.host}, {date[:10]}",
-        "recorded": MultilineMapping(evidence(order, pings, date)),
+        "recorded": MultilineMapping(recorded_evidence(order, pings, date)),
         "assumptions": assumptions(order, pings, fitted),
         "notes": [
             f"{order.name}.csv has the median delay and the loss of every {window}: a"
@@ -93,7 +93,7 @@ def recorded_text(
             order.rate,
             delay.delay_ms,
             jitter_ms=delay.jitter_ms,
-            loss=loss_of(fitted.loss),
+            loss=format_loss(fitted.loss),
             **distribution,
         ),
         "reverse": direction_values(order.rate, fitted.reverse_ms),
@@ -101,7 +101,7 @@ def recorded_text(
     return profile_text(comments, document)
 
 
-def evidence(order: RecordingOptions, pings: Pings, date: str) -> dict[str, object]:
+def recorded_evidence(order: RecordingOptions, pings: Pings, date: str) -> dict[str, object]:
     """Return the measurements of ping, the `recorded` entry of a profile."""
     rtts_ms = sorted(answer.rtt_ms for answer in pings.answers)
     bursts = path_estimator.burst_lengths(pings.lost)
@@ -178,7 +178,7 @@ def assumptions(
     return sentences
 
 
-def loss_of(loss: LossSpec) -> str | dict[str, str]:
+def format_loss(loss: LossSpec) -> str | dict[str, str]:
     if loss.model == "random":
         return share_text(loss.p)
     return {"model": "gemodel", "p": share_text(loss.p), "r": share_text(loss.r or 0.0)}

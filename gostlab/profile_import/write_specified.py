@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gostlab.importers.base import SpecifiedDirection, SpecifiedPath
 from gostlab.importers.tc_lines import DISTRIBUTIONS
-from gostlab.profile_import.formats import reader_notes
+from gostlab.profile_import.find_importers import reader_notes
 from gostlab.profile_import.profile_writer import (
     ImportedProfile,
     profile_text,
@@ -25,7 +25,7 @@ from gostlab.spec.path_spec import ReorderSpec, ShareSpec
 from gostlab.spec.profile import load_distribution, load_profile, summary
 from gostlab.spec.yaml_source import BadInput
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table, table_name_of
-from gostlab.tcpmodel.limits import DISTRIBUTION_SCALE
+from gostlab.tcpmodel.run_limits import DISTRIBUTION_SCALE
 
 # The rate of a direction that nothing shapes: more than any shaped one needs for its ACKs.
 UNSHAPED_RATE_BPS = 10_000_000_000
@@ -63,7 +63,7 @@ def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedPro
             texts[suffix] = table_text(direction, table)
             shape = f"{order.name}{suffix}"
         document[name] = direction_document(order, direction, shape)
-        taken.append(f"{name}: {taken_words(order, direction)}")
+        taken.append(f"{name}: {describe_source(order, direction)}")
     sources = source_lines(taken, specified.left_out)
     files = ", ".join(Path(recording.label).name for recording in order.recordings)
     digest = hashlib.sha256("".join(one.text for one in order.recordings).encode()).hexdigest()
@@ -182,7 +182,7 @@ def percent_text(share: Fraction) -> str:
     return f"{percent.normalize():f}%"
 
 
-def taken_words(order: ImportOrder, direction: SpecifiedDirection) -> str:
+def describe_source(order: ImportOrder, direction: SpecifiedDirection) -> str:
     """Return what a direction was taken from, in one line."""
     rate = units.show_rate(direction.rate_bps) if direction.rate_bps else f"{order.rate} (--rate)"
     delay = f"{units.show_s(direction.delay_s)} one way"

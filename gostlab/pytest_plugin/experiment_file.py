@@ -13,7 +13,7 @@ import pytest
 from gostlab import api
 from gostlab.errors import COMMAND, Complaint
 from gostlab.pytest_plugin.runner import RUNNER, CheckedRun, Runner, record_runs
-from gostlab.spec.expectations import Bound, bind, cells_of
+from gostlab.spec.expectations import Bound, bind_expectation, cells_of
 from gostlab.spec.labels import cell_label
 from gostlab.spec.run_spec import RunSpec
 
@@ -88,7 +88,7 @@ class CellTest(pytest.Item):
         bound = [
             expectation
             for expected in expectations
-            for expectation in bind(expected, cells_of(runs))
+            for expectation in bind_expectation(expected, cells_of(runs))
         ]
         return [expectation for expectation in bound if expectation.subject == cell]
 

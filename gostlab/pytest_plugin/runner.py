@@ -124,7 +124,7 @@ class Runner:
 
     results: Path
     is_worker: bool  # an xdist worker, beside others
-    kept: api.Kept | None = None
+    kept: api.PartsAndStandby | None = None
 
     def of_test(self, item: pytest.Item) -> TestLab:
         return TestLab(self, item)
@@ -144,7 +144,7 @@ class Runner:
             if self.is_worker:  # there is no CPU to boot sandboxes on meanwhile
                 outcome = shared.run(folder, jobs=1).wait()
             else:
-                self.kept = self.kept or api.Kept.within(self.results)
+                self.kept = self.kept or api.PartsAndStandby.within(self.results)
                 outcome = shared.run(folder, kept=self.kept).wait()
         return list(outcome.in_order)
 

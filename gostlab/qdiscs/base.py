@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 from gostlab.guest.qdisc import OptionComparison, Qdisc, ShapedDirection, TcOptions
 from gostlab.registry.qdiscs import QdiscKind
-from gostlab.tcpmodel.limits import DELAY_LIMIT_PKTS, MTU_BYTES
+from gostlab.tcpmodel.run_limits import DELAY_LIMIT_PKTS, MTU_BYTES
 
 FRAME_BYTES = MTU_BYTES + 14  # a full packet as the kernel counts it: with the Ethernet header
 MAX_BYTES = 2**32 - 1

@@ -29,8 +29,8 @@ def attributes(data: bytes) -> dict[int, bytes]:
     """Return the attributes in some bytes by number, without the flag of a nest."""
     by_type, at = {}, 0
     while at + 4 <= len(data):
-        length, kind = struct.unpack_from("=HH", data, at)
-        by_type[kind & 0x7FFF] = data[at + 4 : at + length]
+        length, attribute_type = struct.unpack_from("=HH", data, at)
+        by_type[attribute_type & 0x7FFF] = data[at + 4 : at + length]
         at += max(4, (length + 3) & ~3)
     return by_type
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import CONTROLS, from_root, own_cc_folder
-from gostlab.registry.plugins import records
+from gostlab.registry.plugins import read_records
 from gostlab.safe_read import plain_size
 
 # The controls in Linux's tree; only a run can determine whether its kernel has one.
@@ -47,7 +47,7 @@ DECLARED = re.compile(rf"^\s*module_param(?:_named)?\s*\(\s*({IDENTIFIER})\s*,",
 
 
 @dataclass(frozen=True)
-class Control:
+class ControlFile:
     """Represent a congestion control that is a C file."""
 
     name: str  # The name in an experiment.
@@ -130,28 +130,28 @@ def needs_accurate_ecn(cc: str) -> bool:
 
 
 @cache
-def shipped_controls() -> dict[str, Control]:
+def shipped_controls() -> dict[str, ControlFile]:
     """Return the controls in cc/ by name: every tcp_*.c by what it registers. Raises BadInput."""
     controls = {}
     for path in sorted(CONTROLS.glob("tcp_*.c")):
         text = source_text(path)
         digest = hashlib.sha256(text.encode()).hexdigest()
         for name in REGISTERED.findall(text):
-            controls[name] = Control(name, name, path, parameters_in(text), digest, own=False)
+            controls[name] = ControlFile(name, name, path, parameters_in(text), digest, own=False)
     return controls
 
 
-def own_controls() -> dict[str, Control]:
+def own_controls() -> dict[str, ControlFile]:
     """Return the user's controls by name, without incomplete ones."""
 
-    def read(file: Path, record: Any) -> Control:
+    def read(file: Path, record: Any) -> ControlFile:
         known = {**record, "parameters": tuple(record["parameters"])}
-        return Control(**known, source=file.with_name(f"{record['name']}.c"), own=True)
+        return ControlFile(**known, source=file.with_name(f"{record['name']}.c"), own=True)
 
-    return {control.name: control for control in records(own_cc_folder(), RECORD, read)}
+    return {control.name: control for control in read_records(own_cc_folder(), RECORD, read)}
 
 
-def module_controls() -> dict[str, Control]:
+def module_controls() -> dict[str, ControlFile]:
     """Return every control that is a C file."""
     return {**own_controls(), **shipped_controls()}
 
@@ -165,7 +165,7 @@ _strangers: ContextVar[bool] = ContextVar("strangers", default=False)
 
 
 @contextmanager
-def welcoming_strangers() -> Iterator[None]:
+def accept_unknown_controls() -> Iterator[None]:
     """Accept unknown congestion controls within the context.
 
     Results may be reported on a machine that lacks the controls that made them.
@@ -177,12 +177,12 @@ def welcoming_strangers() -> Iterator[None]:
         _strangers.reset(token)
 
 
-def strangers_welcome() -> bool:
+def unknown_controls_accepted() -> bool:
     """Return whether unknown congestion controls are accepted."""
     return _strangers.get()
 
 
-def check_known(choice: CongestionControlChoice) -> Control | None:
+def check_known(choice: CongestionControlChoice) -> ControlFile | None:
     """Return the control, or None for one of Linux's. Raises BadInput if it is unknown.
 
     An unknown parameter is an error, too.

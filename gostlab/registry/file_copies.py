@@ -22,7 +22,7 @@ MAX_FILES, MAX_BYTES = 1000, 256 * 2**20
 UNUSED_AFTER_S = 30 * 86400.0
 
 
-def digest_of(digests: Mapping[str, str]) -> str:
+def digest_of_files(digests: Mapping[str, str]) -> str:
     """Return the digest of files from that of each by its name."""
     listed = "".join(f"{name}\0{digest}\0" for name, digest in sorted(digests.items()))
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()[:DIGITS]
@@ -91,7 +91,7 @@ def provide_copy(paths: Sequence[Path]) -> dict[str, str]:
         name: hashlib.sha256(content).hexdigest()[:DIGITS] + "x" * (name in programs)
         for name, content in contents.items()
     }
-    folder = copy_of(digest_of(digests))
+    folder = copy_of(digest_of_files(digests))
     if not folder.is_dir():
         part = folder.with_name(f".{folder.name}.{os.getpid()}")
         shutil.rmtree(part, ignore_errors=True)

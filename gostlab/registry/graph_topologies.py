@@ -23,14 +23,16 @@ def links(shape: str, nodes: int) -> list[Link]:
     return [*chain, (nodes, 1)] if shape == RING else chain
 
 
-def way(shape: str, nodes: int, start: int, end: int) -> list[Link]:
+def shortest_path(shape: str, nodes: int, start: int, end: int) -> list[Link]:
     """Return the steps from one node to another, each as (from, to).
 
     In a ring they are the shorter of both paths; of two equal ones, the path of increasing numbers
     from the smaller number.
     """
     if start > end:
-        return [(after, before) for before, after in reversed(way(shape, nodes, end, start))]
+        return [
+            (after, before) for before, after in reversed(shortest_path(shape, nodes, end, start))
+        ]
     if shape == MESH:
         return [(start, end)] if start != end else []
     rising = [(node, node + 1) for node in range(start, end)]

@@ -32,8 +32,8 @@ class Iperf3Kind:
 
 ALWAYS = ("libc6", "libgcc-s1", "libiperf0", "libsctp1")
 OWN = {
-    kind.version: kind
-    for kind in (
+    declaration.version: declaration
+    for declaration in (
         Iperf3Kind(
             "3.18", "trixie", (*ALWAYS, "libssl3t64", "libzstd1", "zlib1g"), reads_on=131072
         ),

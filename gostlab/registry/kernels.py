@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.errors import BadInput
-from gostlab.registry.congestion_controls import strangers_welcome
+from gostlab.registry.congestion_controls import unknown_controls_accepted
 from gostlab.registry.folders import KERNELS, from_root, own_kernels_folder
-from gostlab.registry.plugins import records
+from gostlab.registry.plugins import read_records
 
 DECLARATION = "kernel.toml"
 SERIES = "series"  # The file beside it: the patches in order, relative to kernel/versions.
@@ -116,7 +116,7 @@ class Patch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared(Kernel):
+class DeclaredKernel(Kernel):
     """Represent a version of Linux that gostlab can build."""
 
     file: Path
@@ -152,7 +152,7 @@ def read_series(file: Path) -> tuple[Patch, ...]:
     return tuple(patches)
 
 
-def read_declared(file: Path) -> Declared:
+def read_declared(file: Path) -> DeclaredKernel:
     """Return the declaration in a kernel.toml. Raises BadInput."""
     import tomllib
 
@@ -166,7 +166,7 @@ def read_declared(file: Path) -> Declared:
         raise BadInput(f"{from_root(file)}: {invalid[0]}: unknown, or missing")
     series = read_series(file.with_name(SERIES))
     version = tuple(int(label) for label in file.parent.name.split("."))
-    return Declared(
+    return DeclaredKernel(
         name=file.parent.name,
         version=version,
         features=features_of(version, (patch.name for patch in series)),
@@ -179,7 +179,7 @@ def read_declared(file: Path) -> Declared:
 
 
 @cache
-def declared_kernels(folder: Path = KERNELS) -> dict[str, Declared]:
+def declared_kernels(folder: Path = KERNELS) -> dict[str, DeclaredKernel]:
     """Return the versions of Linux that gostlab can build, newest first. Raises BadInput."""
     declared = [read_declared(file) for file in folder.glob(f"*/{DECLARATION}")]
     return {
@@ -188,7 +188,7 @@ def declared_kernels(folder: Path = KERNELS) -> dict[str, Declared]:
     }
 
 
-def shipped_declaration(folder: Path = KERNELS) -> Declared:
+def shipped_declaration(folder: Path = KERNELS) -> DeclaredKernel:
     """Return the declaration of the version that ./lab setup builds: the newest."""
     return next(iter(declared_kernels(folder).values()))
 
@@ -201,7 +201,7 @@ def own_kernels() -> dict[str, Kernel]:
         features = features_of(version, record["patches"])
         return Kernel(record["name"], version, features, record["inputs_hash"], record["origin"])
 
-    return {kernel.name: kernel for kernel in records(own_kernels_folder(), RECORD, read)}
+    return {kernel.name: kernel for kernel in read_records(own_kernels_folder(), RECORD, read)}
 
 
 def known_names() -> tuple[str, ...]:
@@ -226,7 +226,7 @@ def kernel_named(name: str) -> Kernel:
     if name != SHIPPED and name in (user_kernels := own_kernels()):
         return user_kernels[name]
     # The default kernel has every patch, or its build fails.
-    if name == SHIPPED or strangers_welcome():
+    if name == SHIPPED or unknown_controls_accepted():
         return Kernel(name, SHIPPED_VERSION, frozenset(FEATURES))
     raise BadInput(
         f"no kernel {name} (there are {', '.join(known_names())}; one of your own:"

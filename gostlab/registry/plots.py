@@ -12,7 +12,7 @@ from typing import Any
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import ANALYSIS, DRAWINGS, from_root
-from gostlab.registry.installed import installed
+from gostlab.registry.installed_plugins import installed
 from gostlab.registry.plugins import import_file, import_installed
 
 # The folders of plots, one plot per file. A test may add a folder.
@@ -61,7 +61,7 @@ def format_with_factors(plot: str, across: str, down: str) -> str:
     return f"{plot}({across}, {down})"
 
 
-def parts_of(plot: str) -> tuple[str, tuple[str, str] | None]:
+def split_plot_name(plot: str) -> tuple[str, tuple[str, str] | None]:
     """Return a plot's name, and its two factors if the file names them."""
     match = WITH_FACTORS.fullmatch(plot)
     return (plot, None) if match is None else (match[1], (match[2], match[3]))
@@ -72,7 +72,7 @@ def model_names() -> tuple[str, ...]:
     return tuple(model.name for model in import_file(MODELS).MODELS)
 
 
-def merit_names() -> tuple[str, ...]:
+def publishable_metrics() -> tuple[str, ...]:
     """Return the metrics that a study may have published."""
     return tuple(metric.name for metric in import_file(METRICS).METRICS)
 

@@ -18,13 +18,19 @@ from typing import Any, TypeVar
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import CODE, from_root
-from gostlab.registry.installed import InstalledPlugin, UsedPlugin, all_installed, installed, used
+from gostlab.registry.installed_plugins import (
+    InstalledPlugin,
+    UsedPlugin,
+    all_installed,
+    installed,
+    record_use,
+)
 
-T = TypeVar("T", bound="Declaration")
+T = TypeVar("T", bound="PluginDeclaration")
 Value = TypeVar("Value")
 
 
-class Declaration:
+class PluginDeclaration:
     """Check the types of a plugin's declaration, and what its class rejects."""
 
     name: str
@@ -47,12 +53,12 @@ class Declaration:
         return ""
 
 
-def module_of(declaration: Declaration) -> ModuleType:
+def plugin_module(declaration: PluginDeclaration) -> ModuleType:
     """Return the module of a plugin, which no other code names. Raises what it raises."""
     return import_module(declaration.module)
 
 
-def origin_of(declaration: Declaration) -> str:
+def origin_of(declaration: PluginDeclaration) -> str:
     """Return the file of a plugin, or its package, for messages."""
     for plugin in all_installed():
         if plugin.module == declaration.module:
@@ -71,7 +77,7 @@ def plugins_used(declarations: Iterable[tuple[str, str]]) -> list[UsedPlugin]:
     Raises BadInput.
     """
     candidates = (plugin_of(group, module) for group, module in dict.fromkeys(declarations))
-    return [used(plugin) for plugin in candidates if plugin is not None]
+    return [record_use(plugin) for plugin in candidates if plugin is not None]
 
 
 def import_installed(plugin: InstalledPlugin) -> ModuleType:
@@ -188,14 +194,14 @@ def declarations_in(
         yield declaration
 
 
-def records(folder: Path, file: str, read: Callable[[Path, Any], Value]) -> Iterator[Value]:
+def read_records(folder: Path, file: str, read: Callable[[Path, Any], Value]) -> Iterator[Value]:
     """Yield what `read` makes of each record in the subfolders, without incomplete records."""
     for path in sorted(folder.glob(f"*/{file}")):
         with suppress(OSError, ValueError, KeyError, TypeError):
             yield read(path, json.loads(path.read_text(encoding="utf-8")))
 
 
-def one_called(name: str, known: Mapping[str, Value], what: str) -> Value:
+def find_by_name(name: str, known: Mapping[str, Value], what: str) -> Value:
     """Return the item of a name. Raises BadInput if there is none."""
     if name not in known:
         raise BadInput(f"no such {what}: {name} (there are {', '.join(known)})")

@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.registry.folders import QDISCS
-from gostlab.registry.plugins import Declaration, declared_in, one_called
+from gostlab.registry.plugins import PluginDeclaration, declared_in, find_by_name
 
 BOTTLENECK, QUEUE = "bottleneck", "queue"
 
 
 @dataclass(frozen=True)
-class QdiscKind(Declaration):
+class QdiscKind(PluginDeclaration):
     r"""Represent the declaration of a queueing discipline.
 
     name  as an experiment writes it
@@ -80,12 +80,12 @@ def qdisc_kinds(folder: Path = QDISCS) -> dict[str, QdiscKind]:
     return {name: qdisc for name, qdisc in qdiscs.items() if name == qdisc.name}
 
 
-def names_for(use: str) -> tuple[str, ...]:
+def qdisc_names(use: str) -> tuple[str, ...]:
     """Return the valid names of bottlenecks, or of queues, in an experiment."""
     return tuple(name for name, qdisc in qdisc_kinds().items() if qdisc.use == use)
 
 
-def spelled(use: str) -> dict[str, str]:
+def names_by_spelling(use: str) -> dict[str, str]:
     """Return the name of the discipline for each of its names and aliases."""
     return {
         name: qdisc.name
@@ -97,7 +97,7 @@ def spelled(use: str) -> dict[str, str]:
 
 def qdisc_kind(name: str) -> QdiscKind:
     """Return the queueing discipline of a name. Raises BadInput if there is none."""
-    return one_called(name, qdisc_kinds(), "queueing discipline")
+    return find_by_name(name, qdisc_kinds(), "queueing discipline")
 
 
 def bottleneck_kinds(bottleneck: str, queue: str) -> list[QdiscKind]:

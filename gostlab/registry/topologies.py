@@ -12,12 +12,12 @@ from typing import Any
 from gostlab.errors import BadInput
 from gostlab.registry import graph_topologies
 from gostlab.registry.folders import TOPOLOGY_FILE, from_root
-from gostlab.registry.installed import TOPOLOGIES, installed
+from gostlab.registry.installed_plugins import TOPOLOGIES, installed
 from gostlab.registry.plugins import (
-    Declaration,
+    PluginDeclaration,
+    find_by_name,
     import_file,
     import_installed,
-    one_called,
     plugin_of,
 )
 
@@ -25,7 +25,7 @@ SIZES = ("senders", "receivers", "sites", "nodes", "hops")
 
 
 @dataclass(frozen=True)
-class Topology(Declaration):
+class Topology(PluginDeclaration):
     r"""Represent the declaration of a topology.
 
     name      as an experiment writes it
@@ -111,13 +111,13 @@ class Topology(Declaration):
 @cache
 def topology_classes(file: Path = TOPOLOGY_FILE) -> dict[str, type[Any]]:
     """Return the class of every topology by name, in the file's order. Raises BadInput."""
-    own, by_name = import_file(file), {}
+    classes, by_name = import_file(file), {}
     plugins = installed(TOPOLOGIES) if file == TOPOLOGY_FILE else ()
-    for module in (own, *map(import_installed, plugins)):
+    for module in (classes, *map(import_installed, plugins)):
         for topology in vars(module).values():
             if (
                 isinstance(topology, type)
-                and own.Topo in topology.__mro__[1:]
+                and classes.Topo in topology.__mro__[1:]
                 and topology.__module__ == module.__name__
             ):
                 name = vars(topology).get("name", "")
@@ -143,7 +143,7 @@ def topologies(file: Path = TOPOLOGY_FILE) -> dict[str, Topology]:
 
 def topology_of(name: str) -> Topology:
     """Return the topology of a name. Raises BadInput if there is none."""
-    return one_called(name, topologies(), "topology")
+    return find_by_name(name, topologies(), "topology")
 
 
 def declared_by(file: Path, topology: type[Any]) -> Topology:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.registry.folders import TRAFFIC_KINDS
-from gostlab.registry.plugins import Declaration, declared_in, one_called
+from gostlab.registry.plugins import PluginDeclaration, declared_in, find_by_name
 
 # Maximum numbers of a flow's parallel connections: iperf3's, and a bulk flow's, whose server takes
 # them when all are made: so many wait in a listener's queue (net.core.somaxconn: 4,096).
@@ -23,7 +23,7 @@ EITHER, DOWNLOAD, BOTH_WAYS = "either", "download", "both ways"
 
 
 @dataclass(frozen=True)
-class TrafficKind(Declaration):
+class TrafficKind(PluginDeclaration):
     r"""Represent the declaration of a type of traffic.
 
     name     as an experiment writes it
@@ -80,10 +80,12 @@ def traffic_kinds(folder: Path = TRAFFIC_KINDS) -> dict[str, TrafficKind]:
 def kind_of_fields(fields: Collection[str]) -> TrafficKind:
     """Return the type of traffic of a flow that names none: what its fields imply, else tcp."""
     kinds = traffic_kinds()
-    implied = (kind for kind in kinds.values() if set(kind.implied_by) & set(fields))
+    implied = (
+        declaration for declaration in kinds.values() if set(declaration.implied_by) & set(fields)
+    )
     return next(implied, kinds["tcp"])
 
 
 def traffic_kind(name: str) -> TrafficKind:
     """Return the type of traffic of a name. Raises BadInput if there is none."""
-    return one_called(name, traffic_kinds(), "kind of traffic")
+    return find_by_name(name, traffic_kinds(), "kind of traffic")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.registry.folders import TUNNELS
-from gostlab.registry.plugins import Declaration, declared_in, one_called
+from gostlab.registry.plugins import PluginDeclaration, declared_in, find_by_name
 
 # The program provided by the installation: a real GOST if one is found, else the bundled relay.
 GOST = "gost"
@@ -69,7 +69,7 @@ IP_TCP_BYTES = 20 + 20 + 12  # The headers of IPv4 and TCP, with timestamps.
 
 
 @dataclass(frozen=True)
-class TunnelKind(Declaration):
+class TunnelKind(PluginDeclaration):
     r"""Represent the declaration of a tunnel.
 
     name  as an experiment writes it
@@ -234,10 +234,12 @@ def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
 
 def tunnel_kind(name: str) -> TunnelKind:
     """Return the tunnel of a name. Raises BadInput if there is none."""
-    return one_called(name, tunnel_kinds(), "tunnel")
+    return find_by_name(name, tunnel_kinds(), "tunnel")
 
 
 def tunnel_packages() -> tuple[str, ...]:
     return tuple(
-        dict.fromkeys(package for kind in tunnel_kinds().values() for package in kind.packages)
+        dict.fromkeys(
+            package for declaration in tunnel_kinds().values() for package in declaration.packages
+        )
     )

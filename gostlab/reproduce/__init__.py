@@ -96,7 +96,7 @@ def replay(folder: Path) -> RunReplay:
     """
     run, parts = finished_run(folder), locate.find_parts()
     kernel = locate.kernel_for(run.kernel, parts)
-    root = own_root(sandbox.hand_over(parts), run)
+    root = own_root(sandbox.build_parts_json(parts), run)
     with (
         tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch,
         claimed_cpus(1) as (cpu,),
@@ -110,7 +110,7 @@ def replay(folder: Path) -> RunReplay:
             work,
             sandbox.guest_argv(f"{__name__}.in_guest", uml.GUEST_FOLDER),
             MachineModel.of(run),
-            keep=[sandbox.CHECKOUT, *sandbox.kept_visible(parts)],
+            keep=[sandbox.CHECKOUT, *sandbox.visible_paths(parts)],
             cpu=cpu,
             limit_s=sandbox.time_limit_s(run),
             modules=uml.compile_modules(run, kernel),

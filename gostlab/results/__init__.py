@@ -107,7 +107,7 @@ class ResultsError(Complaint):
     exit_status = 1
 
 
-def finish(
+def finish_run_folder(
     folder: Path,
     wall_s: float,
     complaint: str | None,
@@ -134,14 +134,14 @@ def finish(
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
             message = f"the disk under {folder} is full: free some space"
             is_outside = True
-        status = failure(complaint or message, FROM_OUTSIDE if is_outside else None)
+        status = failed_status(complaint or message, FROM_OUTSIDE if is_outside else None)
     elif complaint and from_outside and status["outcome"] == "failed":
-        status = failure(complaint, FROM_OUTSIDE)
+        status = failed_status(complaint, FROM_OUTSIDE)
     for name in ("outcome.json", "status.json"):
-        remove(folder / name)
+        remove_tree(folder / name)
     changed = run is not None and read_object(folder / "run.json") != run.to_json()
     if run is not None and changed:
-        remove(folder / "run.json")
+        remove_tree(folder / "run.json")
         write_json(folder / "run.json", run.to_json())
     # `clean_folder` has removed the machine's internal files: the remaining ones are the results.
     files = known_files(folder)
@@ -150,7 +150,7 @@ def finish(
         lacking = [name for name in needed_files() if name not in names]
         if lacking:
             message = "a program of the run removed or replaced"
-            status = failure(f"{message} {', '.join(lacking)}"[:MAX_ERROR])
+            status = failed_status(f"{message} {', '.join(lacking)}"[:MAX_ERROR])
     status |= {
         "schema": SCHEMA,
         "epoch": EPOCH,
@@ -170,13 +170,13 @@ def replace_unreadable(folder: Path, run: RunSpec, wall_s: float, error: Excepti
     """
     if isinstance(error, OSError) and error.errno in OF_THE_DISK:
         raise error
-    remove(folder)
+    remove_tree(folder)
     folder.mkdir()
     message = f"its folder could not be read: {type(error).__name__}: {error}"[:MAX_ERROR]
-    return finish(folder, wall_s, message, run=run)
+    return finish_run_folder(folder, wall_s, message, run=run)
 
 
-def failure(error: str, cause: str | None = None) -> RunStatus:
+def failed_status(error: str, cause: str | None = None) -> RunStatus:
     """Return the outcome of a run that failed."""
     return {"outcome": "failed", "error": error, "cause": cause, "guest_s": None}
 
@@ -210,7 +210,7 @@ def needed_files() -> list[str]:
     return [entry.name for entry in result_format.files() if entry.needed and entry.name != STATUS]
 
 
-def remove(path: Path) -> None:
+def remove_tree(path: Path) -> None:
     """Remove a file or a folder of any depth and modes, without following links.
 
     Raises OSError.
@@ -379,12 +379,15 @@ def is_finished(folder: Path, run: RunSpec) -> bool:
     epoch, in which the same run.json had another meaning.
     """
     status = None if folder.is_symlink() else read_status(folder)
-    if status is None or is_no_answer(status) or epoch_of(status) != EPOCH:
+    if status is None or ended_by_environment(status) or epoch_of(status) != EPOCH:
         return False
-    return read_object(folder / "run.json") == run.to_json() and damage(folder, status) is None
+    return (
+        read_object(folder / "run.json") == run.to_json()
+        and damage_of_folder(folder, status) is None
+    )
 
 
-def damage(folder: Path, status: Mapping[str, object]) -> str | None:
+def damage_of_folder(folder: Path, status: Mapping[str, object]) -> str | None:
     """Return in one line how a finished folder differs from when its run finished, or None.
 
     Early versions recorded no checksums, or no file lengths either.
@@ -430,7 +433,7 @@ def epoch_of(status: Mapping[str, object]) -> int:
     return epoch if isinstance(epoch, int) else 0
 
 
-def older_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
+def older_epoch_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
     """Return a line on the runs that are finished but of another epoch, or None if none is."""
     statuses = [
         read_status(results / run.experiment / run.name) or {"epoch": EPOCH} for run in runs
@@ -449,14 +452,14 @@ def changed_since(epochs: Collection[int]) -> str:
     return "; ".join(EPOCHS[max(0, min(epochs)) :]) or "this lab is the older one"
 
 
-def makers_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
+def builds_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
     """Return a line on the gostlab builds that made the finished runs, or None.
 
     None means that one build of this version made them all. The line helps a reader who wonders
     whether a small difference comes from the build.
     """
     makers = Counter(
-        maker_of(environment)
+        build_of(environment)
         for run in runs
         if is_finished(results / run.experiment / run.name, run)
         and (environment := read_object(results / run.experiment / run.name / "env.json"))
@@ -485,7 +488,7 @@ def relay_line(results: Path, runs: Sequence[RunSpec]) -> str | None:
     )
 
 
-def maker_of(environment: Mapping[str, object]) -> str:
+def build_of(environment: Mapping[str, object]) -> str:
     """Return the build that made a result: version, commit, kernel and a custom root."""
     lab = environment.get("lab")
     lab = lab if isinstance(lab, dict) else {}
@@ -496,7 +499,7 @@ def maker_of(environment: Mapping[str, object]) -> str:
     return f"{lab.get('version')} ({built_by})"
 
 
-def is_no_answer(status: Mapping[str, object]) -> bool:
+def ended_by_environment(status: Mapping[str, object]) -> bool:
     """Return whether an internal error or this machine, and not the run itself, ended it."""
     return status.get("cause") in (OWN_ERROR, FROM_OUTSIDE)
 
@@ -504,7 +507,7 @@ def is_no_answer(status: Mapping[str, object]) -> bool:
 def failure_line(folder: Path, status: Mapping[str, object]) -> str:
     """Return one line on why a run failed and what to do."""
     message = f"{folder.name}: {status.get('outcome')}: {status.get('error')}"
-    if is_no_answer(status):
+    if ended_by_environment(status):
         return (
             f"{message} ({status['cause']}, and no answer: all of it is in {folder / 'log.txt'};"
             " the same command runs it again)"
@@ -512,7 +515,7 @@ def failure_line(folder: Path, status: Mapping[str, object]) -> str:
     return f"{message} (see {folder / 'log.txt'}; --retry-failed runs it again)"
 
 
-def prepare(results: Path, run: RunSpec) -> Path:
+def prepare_folder(results: Path, run: RunSpec) -> Path:
     """Create an empty folder with run.json for a run, and return it.
 
     An unfinished folder of the same name is replaced; one that another epoch finished is archived
@@ -531,16 +534,16 @@ def free_run_path(folder: Path) -> None:
     if status is not None and epoch_of(status) != EPOCH:
         archived = folder.parent / ARCHIVE_FOLDER / f"epoch-{epoch_of(status)}" / folder.name
         archived.parent.mkdir(parents=True, exist_ok=True)
-        remove(archived)
+        remove_tree(archived)
         folder.rename(archived)
     if folder.is_symlink() or not folder.is_dir():
-        remove(folder)
+        remove_tree(folder)
     else:
         # Rename the folder away in one step: another process may be about to use its path.
         doomed = folder.with_name(f".{folder.name[:160]}.part-old-{os.getpid()}")
-        remove(doomed)
+        remove_tree(doomed)
         folder.rename(doomed)
-        remove(doomed)
+        remove_tree(doomed)
 
 
 def is_settled(folder: Path, run: RunSpec, *, retry_failed: bool) -> bool:
@@ -580,7 +583,7 @@ class PartialRunFolder(InPlaceRunFolder):
 
         Raises OSError.
         """
-        remove(self.folder / PART_LOCK)
+        remove_tree(self.folder / PART_LOCK)
         # Try the rename first: it succeeds only on a free path, so a result that another process
         # put there between the check and the rename stays.
         for last in (False,) * 9 + (True,):
@@ -601,7 +604,7 @@ class PartialRunFolder(InPlaceRunFolder):
     def discard(self) -> None:
         """Remove the folder unless it was renamed to its path; may be called twice."""
         with suppress(OSError):
-            remove(self.folder)
+            remove_tree(self.folder)
         self._lock.close()
 
 
@@ -614,7 +617,7 @@ def prepare_beside(target: Path, run: RunSpec) -> PartialRunFolder:
     for part in parts:
         if is_abandoned(part):
             with suppress(OSError):
-                remove(part)
+                remove_tree(part)
     folder = target.with_name(f"{prefix}{os.uname().nodename[:30]}-{os.urandom(4).hex()}")
     folder.mkdir()
     # The lock file gets its name only once it is locked: an unlocked one marks an abandoned folder.
@@ -709,4 +712,4 @@ def check_space(results: Path, needed_bytes: int) -> None:
 def clean_folder(folder: Path) -> None:
     """Remove the launcher's and the machine's internal files from a run's folder."""
     for name in ("boot.json", "parts.json", "exit", "capture.ko", ".uml", ".host"):
-        remove(folder / name)
+        remove_tree(folder / name)

@@ -24,7 +24,7 @@ from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_run, re
 from gostlab.results.rows import FlowRow, HostRow, QueueRow, SocketRow
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.averages import median
-from gostlab.tcpmodel.rate_steps import CapacityOf
+from gostlab.tcpmodel.rate_steps import SteppedCapacity
 
 # A bottleneck with at least this utilisation counts as full.
 BOTTLENECK_FULL = 0.95
@@ -56,7 +56,7 @@ class RunCluster:
     runs: int
 
 
-def states_words(states: Sequence[RunCluster], format_value: Callable[[float], str]) -> str:
+def format_clusters(states: Sequence[RunCluster], format_value: Callable[[float], str]) -> str:
     """Format clusters as text: 180 (7 of 10) or 570 (3 of 10)."""
     total = sum(state.runs for state in states)
     return " or ".join(f"{format_value(state.value)} ({state.runs} of {total})" for state in states)
@@ -109,12 +109,12 @@ def total_goodput_bps(flow_rows: Sequence[FlowRow]) -> float:
     Rows without times give the sum of their rates, which may exceed the link's rate. Raises
     KeyError, TypeError or ValueError.
     """
-    return goodput_of(
+    return goodput_of_flows_bps(
         [row for row in flow_rows if row["kind"] not in ("udp", "ping")] or list(flow_rows)
     )
 
 
-def goodput_of(rows: Sequence[FlowRow]) -> float:
+def goodput_of_flows_bps(rows: Sequence[FlowRow]) -> float:
     """Return the goodput of some flows over one window, in bit/s (see total_goodput_bps)."""
     times = all(is_number(row.get(key)) for row in rows for key in ("started_s", "seconds"))
     if len(rows) == 1 or not times:
@@ -140,7 +140,7 @@ def span_s(flow_rows: Sequence[FlowRow]) -> tuple[float, float]:
     return min(start for start, _ in ran), max(end for _, end in ran)
 
 
-def udp_beside_bps(folder: Path) -> float | None:
+def udp_goodput_bps(folder: Path) -> float | None:
     """Return the goodput of the udp flows of a run folder that also has flows of other types.
 
     None if the run has no udp flows, or if its goodput is that of its udp flows.
@@ -149,7 +149,7 @@ def udp_beside_bps(folder: Path) -> float | None:
         flow_rows = (read_object(folder / "flows.json") or {})["flows"]
         rows = [row for row in flow_rows if row["kind"] == "udp"]
         others = any(row["kind"] not in ("udp", "ping") for row in flow_rows)
-        return goodput_of(rows) if rows and others else None
+        return goodput_of_flows_bps(rows) if rows and others else None
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
 
@@ -349,10 +349,10 @@ def fair_after_s(curves: Sequence[DeliveryCurve]) -> float | None:
     """
     since_s = max((curve.start_s for curve in curves), default=0.0)
     windows = common_windows(curves, FAIR_WINDOW_S, since_s).values()
-    return first_lasting([is_fair(rates) for rates in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
+    return first_lasting_window([is_fair(rates) for rates in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
 
 
-def first_lasting(good: Sequence[bool], window_s: float, hold_s: float) -> float | None:
+def first_lasting_window(good: Sequence[bool], window_s: float, hold_s: float) -> float | None:
     """Return the begin of the first window after which all are good for the hold time."""
     needed = math.ceil(hold_s / window_s - 1e-9)
     starts = range(len(good) - needed + 1)
@@ -398,7 +398,7 @@ def path_leg(names: Iterable[str]) -> str:
     return "wan" if "wan" in set(names) else "inner"
 
 
-def wan_resent(folder: Path) -> Retransmissions | None:
+def wan_retransmissions(folder: Path) -> Retransmissions | None:
     """Return the retransmissions of the WAN leg of a run's folder, or None without counts."""
     try:
         legs = (read_object(folder / "legs.json") or {})["legs"]
@@ -413,7 +413,7 @@ def wan_resent(folder: Path) -> Retransmissions | None:
         return None
 
 
-def path_lost(folder: Path) -> Retransmissions | None:
+def path_drops(folder: Path) -> Retransmissions | None:
     """Return the packets dropped by the path's queues in the direction of the first flow's data.
 
     It stands in for retransmissions where no socket counts any. None without samples.
@@ -511,7 +511,7 @@ def bottleneck_samples(
 
     def used(rows: list[QueueRow]) -> float:
         mean_bps = mean_of_rate_steps_bps(
-            bottleneck_steps(run, rows[-1].get("link", "")), rows[-1]["t_s"]
+            bottleneck_rate_steps(run, rows[-1].get("link", "")), rows[-1]["t_s"]
         )
         default_bps = run.path[run.data_direction].rate_bps
         relative_rate = mean_bps / default_bps if mean_bps and default_bps else 1.0
@@ -520,7 +520,7 @@ def bottleneck_samples(
     return max(queues.values(), key=used, default=[])
 
 
-def bottleneck_used(
+def bottleneck_utilisation(
     run: RunSpec, rows: Iterable[QueueRow], until_s: float = math.inf
 ) -> float | None:
     """Return the median utilisation of the bottleneck over the intervals between samples.
@@ -615,10 +615,10 @@ def srtt_ms(run: RunSpec, flow_rows: Sequence[FlowRow], rows: Iterable[SocketRow
     RTT, not that of the connections to the tunnel's ends. None if no such socket was sampled, as
     for udp.
     """
-    return spread(held for held, _ in srtt_held(run, flow_rows, rows))
+    return spread_over_time(held for held, _ in srtt_samples(run, flow_rows, rows))
 
 
-def srtt_held(
+def srtt_samples(
     run: RunSpec, flow_rows: Sequence[FlowRow], rows: Iterable[SocketRow]
 ) -> list[tuple[HeldValue, str]]:
     """Return (srtt in ms with its duration, flow name) for all samples that srtt_ms summarises."""
@@ -656,7 +656,7 @@ def queue_delay_ms(
     start_s, end_s = min(flow.start_s for flow in flows), max(flow.end_s for flow in flows)
     queue = bottleneck_samples(run, rows)
     following = next_instants(queue)
-    steps = bottleneck_steps(run, queue[0].get("link", "") if queue else "")
+    steps = bottleneck_rate_steps(run, queue[0].get("link", "") if queue else "")
     held = []
     for row in queue:
         seconds = seconds_held(row["t_s"], following, start_s, end_s)
@@ -665,7 +665,7 @@ def queue_delay_ms(
         waited_s = draining_s(steps, row["t_s"], 8 * row["backlog_bytes"])
         if waited_s is not None:
             held.append(HeldValue(1000 * waited_s, seconds))
-    return spread(held)
+    return spread_over_time(held)
 
 
 # A rate below this share of the path's maximum is an outage: traces encode a rate of zero as
@@ -673,7 +673,7 @@ def queue_delay_ms(
 OUTAGE_SHARE = 0.001
 
 
-def bottleneck_steps(run: RunSpec, link: str = "") -> list[tuple[float, float]]:
+def bottleneck_rate_steps(run: RunSpec, link: str = "") -> list[tuple[float, float]]:
     """Return (start in s, rate in bit/s) steps of the bottleneck in the data direction, by time.
 
     The list is empty without a rate. `link` selects one of several links.
@@ -690,7 +690,7 @@ def mean_of_rate_steps_bps(steps: Sequence[tuple[float, float]], until_s: float)
     if not steps or until_s <= 0:
         return steps[0][1] if steps else None
     from_the_start = [(max(0.0, at_s), rate_bps) for at_s, rate_bps in steps]
-    return CapacityOf(from_the_start).bits(0.0, until_s) / until_s
+    return SteppedCapacity(from_the_start).bits(0.0, until_s) / until_s
 
 
 def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -> float | None:
@@ -712,7 +712,7 @@ def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -
     return (now_s - at_s) + left_bits / last_bps
 
 
-def latency(folder: Path) -> Latency | None:
+def latency_of_folder(folder: Path) -> Latency | None:
     """Return the delays of a run's folder.
 
     Without samples it has only the idle RTT. None if run.json cannot be read.
@@ -775,7 +775,7 @@ def seconds_held(
     return min(following[at_s], end_s) - max(at_s, start_s)
 
 
-def spread(held: Iterable[HeldValue]) -> Spread | None:
+def spread_over_time(held: Iterable[HeldValue]) -> Spread | None:
     """Return median and 95th percentile over time, or None without values."""
     ordered = sorted(held, key=lambda item: item.value)
     if not ordered:

@@ -100,10 +100,10 @@ def blocks(data: bytes, start: int = 0) -> Iterator[tuple[int, int, int]]:
     while start < len(data):
         if start + 12 > len(data):
             raise BadCapture("cut off within a block")
-        kind, length = BLOCK_HEAD.unpack_from(data, start)
+        block_type, length = BLOCK_HEAD.unpack_from(data, start)
         if length < 12 or length % 4 or start + length > len(data):
             raise BadCapture("cut off within a block, or no pcapng of this byte order")
-        yield kind, start, length
+        yield block_type, start, length
         start += length
 
 
@@ -123,13 +123,13 @@ def read_options(data: bytes) -> dict[int, bytes]:
 def read_capture(data: bytes) -> Capture:
     """Return a capture's section and interfaces. Raises BadCapture."""
     capture = Capture()
-    for kind, start, length in blocks(data):
-        if kind == SECTION:
+    for block_type, start, length in blocks(data):
+        if block_type == SECTION:
             if struct.unpack_from("=I", data, start + 8)[0] != BYTE_ORDER_MAGIC or start:
                 raise BadCapture("not one section of this machine's byte order")
             options = read_options(data[start + 24 : start + length - 4])
             capture.comment = options.get(COMMENT, b"").decode()
-        elif kind == INTERFACE:
+        elif block_type == INTERFACE:
             linktype, _, snaplen = struct.unpack_from("=HHI", data, start + 8)
             options = read_options(data[start + 16 : start + length - 4])
             if options.get(IF_TSRESOL) != bytes([NANOSECONDS]):
@@ -150,8 +150,8 @@ def read_capture(data: bytes) -> Capture:
 
 def read_packets(data: bytes) -> Iterator[Packet]:
     """Yield the packets of a capture, in the order of the file. Raises BadCapture."""
-    for kind, start, _ in blocks(data, read_capture(data).packets_at):
-        if kind == ENHANCED_PACKET:
+    for block_type, start, _ in blocks(data, read_capture(data).packets_at):
+        if block_type == ENHANCED_PACKET:
             _, _, interface, high, low, captured, original = PACKET_HEADER.unpack_from(data, start)
             payload = data[start + 28 : start + 28 + captured]
             yield Packet(high << 32 | low, interface, original, payload)

@@ -36,10 +36,10 @@ from gostlab.install.locate import (
     tunnel_binary,
 )
 from gostlab.install.parts_json import PartsJson, TunnelJson
-from gostlab.install.rootfs import Root, require_root
-from gostlab.registry.file_copies import copy_of, digest_of
+from gostlab.install.rootfs import GuestRoot, require_root
+from gostlab.registry.file_copies import copy_of, digest_of_files
 from gostlab.registry.folders import CODE
-from gostlab.registry.installed import PLUGINS, told_to_guests
+from gostlab.registry.installed_plugins import PLUGINS, guest_plugins_value
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import SHIPPED
 from gostlab.registry.programs import OF_FLOWS
@@ -221,7 +221,7 @@ def group_cpu_s(group: int) -> float:
 
 
 @dataclass(frozen=True)
-class Choice:
+class MachineChoice:
     """The chosen machine and the reason."""
 
     name: str
@@ -263,13 +263,13 @@ def host_has_netem() -> bool:
     return process.returncode == 0
 
 
-def choose(requested: str) -> Choice:
+def choose_machine(requested: str) -> MachineChoice:
     """Return the machine for a request: native, sandbox or auto.
 
     Raises MachineError if native is requested and not possible.
     """
     if requested == "sandbox":  # without asking the kernel for netem, which may start a process
-        return Choice("sandbox", "requested")
+        return MachineChoice("sandbox", "requested")
     root, netem = os.geteuid() == 0, host_has_netem()
     if requested == "native":
         if not root:
@@ -281,17 +281,17 @@ def choose(requested: str) -> Choice:
                 f"--machine native needs sch_netem, which this kernel ({platform.release()}) lacks:"
                 " use --machine sandbox"
             )
-        return Choice("native", "requested")
+        return MachineChoice("native", "requested")
     if root and netem:
-        return Choice("native", "root, and this kernel has netem")
-    return Choice("sandbox", "this kernel has no netem" if not netem else "not root")
+        return MachineChoice("native", "root, and this kernel has netem")
+    return MachineChoice("sandbox", "this kernel has no netem" if not netem else "not root")
 
 
 def tunnel_json(binary: TunnelBinary) -> TunnelJson:
     return cast(TunnelJson, binary.to_json())
 
 
-def hand_over(parts: Parts) -> PartsJson:
+def build_parts_json(parts: Parts) -> PartsJson:
     """Return the content of parts.json: the programs that a run needs, as plain data.
 
     `tunnel`, the program of GOST's tunnels, is None if there is none, and so is a missing program
@@ -315,7 +315,7 @@ def hand_over(parts: Parts) -> PartsJson:
     }
 
 
-def root_of(run: RunSpec) -> Root | None:
+def root_of_run(run: RunSpec) -> GuestRoot | None:
     """Return the root of a run's guest, None for the host's files. Raises MissingPart."""
     return None if run.machine != "sandbox" or run.needs_host_files else require_root()
 
@@ -326,7 +326,7 @@ def require_programs(runs: Iterable[RunSpec], parts: Parts) -> None:
     for run in runs:
         iperf3 = run.iperf3 if any(flow.traffic.by_iperf3 for flow in run.flows) else None
         nagle = run.tunnel_options.get("nagle")
-        distinct[root_of(run), iperf3, run.tunnel, run.gost_program, nagle] = run
+        distinct[root_of_run(run), iperf3, run.tunnel, run.gost_program, nagle] = run
     for (root, iperf3, *_), run in distinct.items():
         require_programs_in(root, run, iperf3, parts)
     through_gost = (
@@ -340,7 +340,9 @@ def require_programs(runs: Iterable[RunSpec], parts: Parts) -> None:
             )
 
 
-def require_programs_in(root: Root | None, run: RunSpec, iperf3: str | None, parts: Parts) -> None:
+def require_programs_in(
+    root: GuestRoot | None, run: RunSpec, iperf3: str | None, parts: Parts
+) -> None:
     """Check the programs of one run on a root. Raises MissingPart."""
     path = root.search_path if root else search_path()
     bundled_iperf3s = root.record["iperf3"] if root else parts.iperf3
@@ -354,12 +356,12 @@ def require_programs_in(root: Root | None, run: RunSpec, iperf3: str | None, par
             f"iperf3: {iperf3}: the lab's own is not there: run ./lab setup, or ask for"
             " iperf3: system, whatever is installed"
         )
-    kind = tunnel_kind(run.tunnel)
-    if kind.program == GOST:
+    declaration = tunnel_kind(run.tunnel)
+    if declaration.program == GOST:
         binary = tunnel_binary(parts, run.gost_program)
-        if reason := explain_unusable_tunnel(kind, binary, parts.gosts, run.tunnel_options):
+        if reason := explain_unusable_tunnel(declaration, binary, parts.gosts, run.tunnel_options):
             raise MissingPart(reason)
-    for program in kind.programs:
+    for program in declaration.programs:
         location = (
             shutil.which(program, path=path) if root else find_program(program, parts.programs)
         )
@@ -378,7 +380,7 @@ def require_own_files(run: RunSpec) -> dict[str, Path]:
     for flow in flows:
         if changed := changed_programs([flow.server, flow.client], flow.programs, flow.files):
             raise MachineError(f"{run.name}: {flow.name}: {changed}: ask for the run again here")
-    return {flow.name: copy_of(digest_of(flow.files)) for flow in flows if flow.files}
+    return {flow.name: copy_of(digest_of_files(flow.files)) for flow in flows if flow.files}
 
 
 def require_plugins(run: RunSpec) -> dict[str, Path]:
@@ -400,7 +402,7 @@ def plugin_environ(run: RunSpec, python_path: str, folders: Sequence[str]) -> di
     if not run.plugins:
         return {}
     paths = os.pathsep.join([python_path, *folders])
-    return {"PYTHONPATH": paths, PLUGINS: told_to_guests(run.plugins)}
+    return {"PYTHONPATH": paths, PLUGINS: guest_plugins_value(run.plugins)}
 
 
 def require_kernels(runs: Iterable[RunSpec], parts: Parts) -> None:
@@ -418,7 +420,7 @@ def search_path() -> str:
     return f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
 
 
-def kept_visible(parts: Parts) -> list[Path]:
+def visible_paths(parts: Parts) -> list[Path]:
     """Return the paths outside the checkout that a guest must see.
 
     A guest has its own /tmp and /run, which would cover them.
@@ -484,7 +486,7 @@ def usable_cpus() -> Sequence[int]:
     return sorted(os.sched_getaffinity(0))
 
 
-def children_s() -> float:
+def children_cpu_s() -> float:
     """Return the CPU time of all ended children of this process, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

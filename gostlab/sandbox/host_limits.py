@@ -17,25 +17,25 @@ UNLIMITED_BYTES = 2**60  # cgroup v1 expresses "no limit" by a number near 2**63
 
 
 @dataclass(frozen=True)
-class Memory:
+class AvailableMemory:
     """The available memory and its limit."""
 
     free_mib: int
     limited_by: str  # "this machine", "its control group", …
 
 
-def memory_left(proc: Path = Path("/proc")) -> Memory:
+def available_memory(proc: Path = Path("/proc")) -> AvailableMemory:
     """Return the minimum available memory of the machine and all control groups above.
 
     Files that are only cached count as available.
     """
     meminfo = (proc / "meminfo").read_text(encoding="ascii")
     match = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
-    tightest = Memory(int(match[1]) // 1024 if match else 0, "this machine")
+    tightest = AvailableMemory(int(match[1]) // 1024 if match else 0, "this machine")
     for limit_bytes, used_bytes in group_memory(proc):
         left_mib = max(0, limit_bytes - used_bytes) // MIB
         if left_mib < tightest.free_mib:
-            tightest = Memory(left_mib, "this container or control group")
+            tightest = AvailableMemory(left_mib, "this container or control group")
     return tightest
 
 
@@ -51,7 +51,7 @@ def limit_mib(which: int) -> int | None:
 def cpus_allowed(proc: Path = Path("/proc")) -> int | None:
     """Return the CPU quota of the control groups above in CPUs, rounded up; None: unlimited."""
     shares = []
-    for group in groups("cpu", proc):
+    for group in control_groups("cpu", proc):
         quota = read_fields(group / "cpu.max")
         if not quota:
             quota = read_fields(group / "cpu.cfs_quota_us") + read_fields(
@@ -64,7 +64,7 @@ def cpus_allowed(proc: Path = Path("/proc")) -> int | None:
 
 def group_memory(proc: Path) -> Iterator[tuple[int, int]]:
     """Yield limit and use, in bytes, of every control group above that has a limit."""
-    for group in groups("memory", proc):
+    for group in control_groups("memory", proc):
         for limit_file, use_file in (
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -89,7 +89,7 @@ def cached_bytes(group: Path) -> int:
     )
 
 
-def groups(controller: str, proc: Path) -> Iterator[Path]:
+def control_groups(controller: str, proc: Path) -> Iterator[Path]:
     """Yield the control groups of a controller from this process's up to the top visible one.
 
     Both versions of control groups are read.

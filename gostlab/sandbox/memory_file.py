@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gostlab.sandbox import MachineError
-from gostlab.sandbox.host_limits import limit_mib, memory_left, read_lines
+from gostlab.sandbox.host_limits import available_memory, limit_mib, read_lines
 
 MIB = 2**20
 # A tmpfs needs pages for its metadata, and the guest's kernel is mapped from it, too.
@@ -146,7 +146,7 @@ def explain_unfit(folder: Path, memory_mib: int) -> str | None:
 
 def require_memory(memory_mib: int) -> None:
     """Reject a guest that the available memory cannot hold. Raises MachineError."""
-    left = memory_left()
+    left = available_memory()
     if left.free_mib < memory_mib:
         raise MachineError(
             f"{left.limited_by} has {left.free_mib} MiB of memory available, the sandbox needs"

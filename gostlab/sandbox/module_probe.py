@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gostlab import safe_read
-from gostlab.install.kernel_modules import CompileError, Module
-from gostlab.registry.congestion_controls import IN_LINUX, Control
+from gostlab.install.kernel_modules import CompileError, KernelModule
+from gostlab.registry.congestion_controls import IN_LINUX, ControlFile
 from gostlab.sandbox import CHECKOUT, uml, usable_cpus
 from gostlab.sandbox.kernel_log import explain_kernel_death
 from gostlab.sandbox.rootfs import plain_root
@@ -18,15 +18,15 @@ AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
 LIMIT_S = 20.0  # CPU time; loading takes a second
 
 
-def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
+def probe_module(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
     """Return the congestion controls that a module adds to a kernel.
 
     Raises CompileError with the kernel's message if the kernel rejects the module or crashes, and
     MissingPart, MachineError and OSError.
     """
     root = plain_root()
-    control = Control(file.name, file.name, file, (), "", own=True)
-    module = Module(file.name, file, arguments, "", control)
+    control = ControlFile(file.name, file.name, file, (), "", own=True)
+    module = KernelModule(file.name, file, arguments, "", control)
     with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:
         folder = Path(scratch).resolve()
         script = (

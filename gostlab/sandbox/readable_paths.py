@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from gostlab.registry.file_copies import copy_of, digest_of
+from gostlab.registry.file_copies import copy_of, digest_of_files
 from gostlab.spec.command_files import paths_in
 from gostlab.spec.run_spec import RunSpec
 
@@ -69,7 +69,7 @@ def named_by_commands(run: RunSpec) -> list[Path]:
     Programs among them that others may execute count, wherever they lie.
     """
     host_flows = [flow for flow in run.flows if flow.traffic.of_the_host]
-    readable = [copy_of(digest_of(flow.files)).resolve() for flow in host_flows if flow.files]
+    readable = [copy_of(digest_of_files(flow.files)).resolve() for flow in host_flows if flow.files]
     for path in paths_in([text for flow in host_flows for text in (flow.server, flow.client)]):
         if is_reachable(path) or is_program(path):
             readable += public_paths(path)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.errors import LAB_IN_GUEST
-from gostlab.install.kernel_modules import Module
-from gostlab.install.rootfs import Root, require_root
+from gostlab.install.kernel_modules import KernelModule
+from gostlab.install.rootfs import GuestRoot, require_root
 from gostlab.registry.folders import CODE, ROOT, TOPOLOGY_FILE, cache_folder
 from gostlab.registry.folders import PYTHON_PATH as HOST_PYTHON_PATH
-from gostlab.registry.installed import PLUGINS
-from gostlab.sandbox import root_of
+from gostlab.registry.installed_plugins import PLUGINS
+from gostlab.sandbox import root_of_run
 from gostlab.spec.run_spec import RunSpec
 
 INIT = Path(__file__).with_name("guest_init.py")
@@ -40,7 +40,7 @@ QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # the guest's Python is 
 class OwnRoot:
     """The root of a guest and the host folders that it sees."""
 
-    root: Root
+    root: GuestRoot
     parts: Mapping[str, object]  # the programs of a run by their paths in the guest
     shared: Mapping[str, Path]  # the visible host folders by their names in HOST_FOLDERS
     programs: tuple[Path, ...] = ()  # the only readable files of their folders
@@ -54,7 +54,7 @@ class OwnRoot:
         """Return the path of a shared folder in the guest."""
         return f"{HOST_FOLDERS}/{name}"
 
-    def readable(self, modules: Sequence[Module]) -> list[Path]:
+    def readable(self, modules: Sequence[KernelModule]) -> list[Path]:
         """Return the host paths that the guest may read besides the run's folder."""
         program_folders = {path.parent for path in self.programs}
         shared = (path for path in self.shared.values() if path not in program_folders)
@@ -67,7 +67,7 @@ class OwnRoot:
         )
         return [path.resolve() for path in paths]
 
-    def lay_out(self, folder: Path, modules: Sequence[Module]) -> list[str]:
+    def lay_out(self, folder: Path, modules: Sequence[KernelModule]) -> list[str]:
         """Link what the guest sees into a run's folder.
 
         Returns the modules' files by their paths below HOST_FOLDERS. Raises OSError.
@@ -97,7 +97,7 @@ def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
 
     Raises MissingPart.
     """
-    root = root_of(run)
+    root = root_of_run(run)
     if root is None:
         return None
     shared = {**bundle_folder(root)}
@@ -125,7 +125,7 @@ def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
     return OwnRoot(root, parts, shared, tuple(programs))
 
 
-def bundle_folder(root: Root) -> dict[str, Path]:
+def bundle_folder(root: GuestRoot) -> dict[str, Path]:
     """Return the folder of the module bundle (gostlab.sandbox.module_bundle) of a root.
 
     The cache has one per checkout, root and sources; {} if the cache is not writable.
@@ -154,7 +154,7 @@ def time_and_size(stat: os.stat_result) -> tuple[int, int]:
     return stat.st_mtime_ns, stat.st_size
 
 
-def provide_bundle(root: Root, digest: str) -> dict[str, Path]:
+def provide_bundle(root: GuestRoot, digest: str) -> dict[str, Path]:
     """Return `bundle_folder` of sources with a digest, which are bundled if they are not yet."""
     key = hashlib.sha256(f"{CODE}\0{root.tree}\0{digest}".encode()).hexdigest()[:12]
     folder = cache_folder() / "byte-code" / key
@@ -168,7 +168,7 @@ def provide_bundle(root: Root, digest: str) -> dict[str, Path]:
     return {BUNDLE_FOLDER: folder}
 
 
-def make_bundle(root: Root, folder: Path) -> None:
+def make_bundle(root: GuestRoot, folder: Path) -> None:
     """Bundle the modules in a folder. Raises OSError or SubprocessError."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as scratch:

@@ -25,8 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from gostlab.sandbox import MachineError, held_call
-from gostlab.sandbox.host_limits import memory_left
+from gostlab.sandbox import MachineError, seccomp_notify
+from gostlab.sandbox.host_limits import available_memory
 from gostlab.sandbox.uml import Guest, RunBoot
 
 FOLDER = ".standby"  # subfolder of a results folder with the folders of standby guests
@@ -151,7 +151,7 @@ class StandbyPool:
         self._last: RunBoot | None = None  # how the last guest has booted
         self._last_key: Hashable = None
         self._is_repeated = False  # whether the last two guests have booted alike
-        self._is_off = not held_call.is_available()
+        self._is_off = not seccomp_notify.is_available()
         self._mutex = threading.RLock()
         self._timer: threading.Timer | None = None
         self._used_s = time.monotonic()
@@ -260,13 +260,13 @@ class StandbyPool:
         for cpu in self._idle_cpus():
             if self._is_off or self._last is None or len(self._standbys) >= count:
                 return
-            if memory_left().free_mib < MEMORY_RESERVE * self._last.model.memory_mib:
+            if available_memory().free_mib < MEMORY_RESERVE * self._last.model.memory_mib:
                 return
             self._boot_standby(self._last, cpu)
 
     def _boot_standby(self, boot: RunBoot, cpu: int) -> None:
         """Boot a standby guest. After an error no more boot: the next run reports its cause."""
-        channel = held_call.Channel()
+        channel = seccomp_notify.ListenerChannel()
         try:
             standby_folder = StandbyFolder(self._folder)
             try:
@@ -302,7 +302,7 @@ class StandbyPool:
     def _start_timer(self, after_s: float) -> None:
         """Call `_expire` later, from a thread that does nothing else."""
         if self._timer is None or not self._timer.is_alive():
-            self._timer = threading.Timer(after_s, expire, [weakref.ref(self)])
+            self._timer = threading.Timer(after_s, expire_pool, [weakref.ref(self)])
             self._timer.daemon = True
             self._timer.start()
 
@@ -319,7 +319,7 @@ class StandbyPool:
                 self._start_timer(left_s)
 
 
-def expire(pool: weakref.ref[StandbyPool]) -> None:
+def expire_pool(pool: weakref.ref[StandbyPool]) -> None:
     """Call `_expire` of a pool that still exists."""
     living = pool()
     if living is not None:

@@ -33,9 +33,9 @@ from typing import NotRequired, TypedDict, cast
 from gostlab import sandbox
 from gostlab.errors import BadInput
 from gostlab.install import landlock
-from gostlab.install.kernel_modules import CompileError, Module, module_for, provide_capture
-from gostlab.install.landlock import UNUSED, checked, gain_no_rights, libc
-from gostlab.install.locate import MissingPart, kernel_record, seccomp_words, written_record
+from gostlab.install.kernel_modules import CompileError, KernelModule, module_for, provide_capture
+from gostlab.install.landlock import UNUSED, check_result, gain_no_rights, libc
+from gostlab.install.locate import MissingPart, kernel_record, read_built_record, seccomp_args
 from gostlab.install.parts_json import KernelJson, PartsJson
 from gostlab.install.rootfs import FIRST_IN_ROOT
 from gostlab.registry.folders import PYTHON_PATH
@@ -48,14 +48,14 @@ from gostlab.sandbox import (
     MachineError,
     TimedProcess,
     guest_argv,
-    held_call,
     plugin_environ,
     require_own_files,
     require_plugins,
+    seccomp_notify,
     start_logged,
 )
 from gostlab.sandbox.guest_init import REBOOTED
-from gostlab.sandbox.host_limits import memory_left
+from gostlab.sandbox.host_limits import available_memory
 from gostlab.sandbox.kernel_log import explain_kernel_death, read_log
 from gostlab.sandbox.memory_file import (
     FOLDER_VARIABLE,
@@ -265,12 +265,12 @@ def boot(
     environ: Mapping[str, str] = {},
     keep: Sequence[Path] = (),
     terminal: bool = False,
-    modules: Sequence[Module] = (),
+    modules: Sequence[KernelModule] = (),
     root: OwnRoot | None = None,
     named: Sequence[Path] = (),
     capture: Path | None = None,
     trial: bool = False,
-    hold: held_call.Channel | None = None,
+    hold: seccomp_notify.ListenerChannel | None = None,
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
 
@@ -286,7 +286,7 @@ def boot(
     named     further host paths that root's guest on the host's files may read
     capture   the module that records packets, if the kernel is to load it
     trial     the command is the lab's own: if this guest does not boot, no guest does
-    hold      the guest waits at its held call (gostlab.sandbox.held_call) for `Guest.resume`
+    hold      the guest waits at its held call (gostlab.sandbox.seccomp_notify) for `Guest.resume`
 
     Raises MachineError or OSError.
     """
@@ -294,7 +294,7 @@ def boot(
     allow_open_files()
     isolation = available_isolation()
     (folder / ".uml").mkdir(exist_ok=True)
-    args = kernel_args(model, seccomp=seccomp_words(kernel), root=root)
+    args = kernel_args(model, seccomp=seccomp_args(kernel), root=root)
     if root is None:
         visible = sorted({str(path.resolve()) for path in keep})
         files = [str(module.file.resolve()) for module in modules]
@@ -415,7 +415,7 @@ def start_kernel(
         "TMPDIR": f"{WORKING_FOLDER}/.uml" if memory.is_in_run_folder else str(memory.folder),
     }
     # The child has only one thread between fork and exec and must not wait for another.
-    with signals_wait() as let_through:
+    with signals_blocked() as let_through:
 
         def run_before_exec() -> None:
             let_through()
@@ -427,7 +427,7 @@ def start_kernel(
 
 
 @contextmanager
-def signals_wait() -> Iterator[Callable[[], object]]:
+def signals_blocked() -> Iterator[Callable[[], object]]:
     """Block signals within a `with` block; Python drops what their handlers raise in a fork.
 
     Gives a function that unblocks the signals in the forked child.
@@ -449,7 +449,7 @@ class Guest(TimedProcess):
         limit_s: float,
         folder: Path,
         memory: MemoryPlace,
-        modules: Sequence[Module] = (),
+        modules: Sequence[KernelModule] = (),
         *,
         of_work: bool = False,
         try_boot: Callable[[], None] | None = None,
@@ -457,7 +457,7 @@ class Guest(TimedProcess):
         super().__init__(process, limit_s, of_work=of_work)
         self._folder, self.memory, self._modules = folder, memory, modules
         self._try_boot = try_boot
-        self.held: held_call.HeldCall | None = None  # the call at which the guest waits
+        self.held: seccomp_notify.HeldCall | None = None  # the call at which the guest waits
         self.at_end: Callable[[], None] | None = None  # called once, when the guest has ended
         self._is_resumed = False
         self._events: select.epoll | None = None
@@ -539,7 +539,7 @@ def explain_boot_failure(status: int, folder: Path, memory: MemoryPlace) -> str 
 def explain_exit(status: int, memory: MemoryPlace) -> str | None:
     """Return why a guest ended before its command, by its exit status; None if unknown."""
     if status == -signal.SIGKILL:
-        left = memory_left()
+        left = available_memory()
         return (
             f"killed from outside, as a rule for lack of memory ({left.limited_by} has"
             f" {left.free_mib} MiB left)"
@@ -577,7 +577,7 @@ class RunBoot:
     model: MachineModel
     environ: Mapping[str, str]
     keep: tuple[Path, ...]
-    modules: tuple[Module, ...]
+    modules: tuple[KernelModule, ...]
     root: OwnRoot | None
     named: tuple[Path, ...]
     limit_s: float
@@ -590,9 +590,11 @@ class RunBoot:
         parts: PartsJson = {**self.parts, "commit": commit}
         (folder / "parts.json").write_text(json.dumps(parts), encoding="utf-8")
 
-    def boot(self, folder: Path, cpu: int, hold: held_call.Channel | None = None) -> Guest:
+    def boot(
+        self, folder: Path, cpu: int, hold: seccomp_notify.ListenerChannel | None = None
+    ) -> Guest:
         """Boot a guest in a run's folder. Raises MachineError or OSError."""
-        held = () if hold is None else (str(held_call.HELD_LENGTH),)
+        held = () if hold is None else (str(seccomp_notify.HELD_LENGTH),)
         return boot(
             self.kernel,
             folder,
@@ -632,7 +634,7 @@ class RunBoot:
         return (
             tuple(map(str, files)),
             tuple((at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns) for at in stats),
-            tuple(kernel_args(self.model, seccomp=seccomp_words(self.kernel), root=self.root)),
+            tuple(kernel_args(self.model, seccomp=seccomp_args(self.kernel), root=self.root)),
             self.argv,
             tuple(sorted(self.environ.items())),
             tuple((module.cc, module.arguments) for module in self.modules),
@@ -704,7 +706,7 @@ def boot_model(run: RunSpec, kernel: Path) -> MachineModel:
 
 def has_lab_patches(name: str, kernel: Path) -> bool:
     """Return whether a kernel was built by the lab from one of its own series of patches."""
-    return written_record(kernel) is not None and (name == SHIPPED or name in declared_kernels())
+    return read_built_record(kernel) is not None and (name == SHIPPED or name in declared_kernels())
 
 
 def start_run(
@@ -743,7 +745,7 @@ def capture_module(kernel: Path) -> Path:
         raise MachineError(f"the capture cannot be compiled for this kernel: {error}") from error
 
 
-def compile_modules(run: RunSpec, kernel: Path) -> list[Module]:
+def compile_modules(run: RunSpec, kernel: Path) -> list[KernelModule]:
     """Compile the congestion controls of a run that are modules. Raises MachineError."""
     try:
         modules = [module_for(cc, kernel) for cc in run.congestion_controls]
@@ -801,7 +803,7 @@ def available_isolation() -> Isolation:
 
     It is tried once, in a child process.
     """
-    abi = landlock.abi()
+    abi = landlock.landlock_abi()
     for isolation in (Isolation(True, abi), Isolation(False, abi)):
         with tempfile.TemporaryDirectory(prefix="gostlab-") as scratch:
             Path(scratch, ".uml").mkdir()
@@ -825,7 +827,7 @@ def confine_child(
     folder: Path,
     cpu: int,
     parent: int,
-    hold: held_call.Channel | None = None,
+    hold: seccomp_notify.ListenerChannel | None = None,
 ) -> None:
     """Prepare the child process between fork and exec.
 
@@ -844,7 +846,9 @@ def confine_child(
         if hold is not None:
             hold.install()
         # This is last, as a change of credentials resets it; and the parent may have ended by now.
-        checked(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *UNUSED), "pdeathsig")
+        check_result(
+            libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *UNUSED), "pdeathsig"
+        )
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
     except OSError as error:
@@ -884,13 +888,13 @@ def enter_namespaces(folder: Path, memory_mib: int) -> None:
     flags = landlock.CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC
     landlock.enter_namespaces(flags, of_users=os.geteuid() != 0)
     set_mounts("/", AT_RECURSIVE, readonly=True)
-    landlock.bind(folder, folder)
+    landlock.bind_mount(folder, folder)
     set_mounts(str(folder), 0, readonly=False)
     mount_memory(os.fsencode(folder / ".uml"), memory_mib + MEMORY_SLACK_MIB)
     terminals, mount_flags = b"/dev/pts", ctypes.c_ulong(MS_NOSUID)
     result = libc.mount(b"devpts", terminals, b"devpts", mount_flags, b"ptmxmode=0666")
-    checked(result, "/dev/pts")
-    landlock.bind(Path("/dev/pts/ptmx"), Path("/dev/ptmx"))
+    check_result(result, "/dev/pts")
+    landlock.bind_mount(Path("/dev/pts/ptmx"), Path("/dev/ptmx"))
 
 
 def cover_sockets(needed: Iterable[Path]) -> None:
@@ -901,7 +905,7 @@ def cover_sockets(needed: Iterable[Path]) -> None:
     if SOCKETS.is_dir() and not any(path.is_relative_to(SOCKETS) for path in needed):
         flags = ctypes.c_ulong(MS_RDONLY | MS_NOSUID | MS_NODEV)
         result = libc.mount(b"tmpfs", os.fsencode(SOCKETS), b"tmpfs", flags, b"mode=0755")
-        checked(result, str(SOCKETS))
+        check_result(result, str(SOCKETS))
 
 
 def mount_memory(mount_point: bytes, size_mib: int) -> None:
@@ -915,7 +919,7 @@ def mount_memory(mount_point: bytes, size_mib: int) -> None:
         result = libc.mount(b"tmpfs", mount_point, b"tmpfs", flags, options)
         if result == 0 or ctypes.get_errno() != errno.EINVAL:
             break  # EINVAL: this kernel does not support the option
-    checked(result, os.fsdecode(mount_point))
+    check_result(result, os.fsdecode(mount_point))
 
 
 def set_mounts(path: str, flags: int, *, readonly: bool) -> None:
@@ -928,7 +932,7 @@ def set_mounts(path: str, flags: int, *, readonly: bool) -> None:
     )
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     at = AT_FDCWD, os.fsencode(path), ctypes.c_uint(flags)
-    checked(libc.syscall(SYS_MOUNT_SETATTR, *at, attributes, size), path)
+    check_result(libc.syscall(SYS_MOUNT_SETATTR, *at, attributes, size), path)
 
 
 def drop_rights() -> None:
@@ -959,4 +963,4 @@ def enter_landlock(
         rights = {**rights, **landlock.READING}
         paths = (*allowed, *readable, *LIBRARIES, *UML_FILES)
         allowed = {path: (*allowed.get(path, ()), *READ_RIGHTS) for path in paths}
-    landlock.enter(isolation.landlock, rights, allowed)
+    landlock.enter_landlock(isolation.landlock, rights, allowed)

@@ -17,7 +17,7 @@ from gostlab.results.duplicate_runs import copies
 from gostlab.results.metrics import Latency, Retransmissions, RunCluster, Spread
 from gostlab.results.run_result import RunResult
 from gostlab.spec.checks import VERDICTS
-from gostlab.spec.experiment import Until
+from gostlab.spec.experiment import StoppingRule
 from gostlab.spec.labels import cell_label
 from gostlab.tcpmodel.averages import median
 
@@ -54,7 +54,7 @@ class CellResult:
 
     runs: tuple[RunResult, ...]  # whatever their outcome
     statistics: CellStatistics
-    until: Until | None = None  # the stopping rule
+    until: StoppingRule | None = None  # the stopping rule
     contests: tuple[Contest, ...] = ()  # one per run that counts, if flows compete
 
     @cached_property
@@ -130,7 +130,7 @@ class CellResult:
     @cached_property
     def udp_beside_bps(self) -> float | None:
         """Return the goodput of udp flows, if the goodput of other flows excludes it."""
-        rates = [metrics.udp_beside_bps(run.folder) for run in self.counted]
+        rates = [metrics.udp_goodput_bps(run.folder) for run in self.counted]
         known = [rate for rate in rates if rate is not None]
         return median(known) if known else None
 
@@ -146,20 +146,22 @@ class CellResult:
     @cached_property
     def wan_resent(self) -> Retransmissions | None:
         """Return the retransmissions on the WAN of the run with the median share."""
-        return middle(metrics.wan_resent(run.folder) for run in self.counted)
+        return median_retransmissions(
+            metrics.wan_retransmissions(run.folder) for run in self.counted
+        )
 
     @cached_property
     def path_lost(self) -> Retransmissions | None:
         """Return the packets lost on the path, if no socket counts retransmissions."""
         if self.wan_resent is not None:
             return None
-        return middle(metrics.path_lost(run.folder) for run in self.counted)
+        return median_retransmissions(metrics.path_drops(run.folder) for run in self.counted)
 
     # -- delays
 
     @cached_property
     def delays(self) -> tuple[Latency, ...]:
-        known = (metrics.latency(run.folder) for run in self.counted)
+        known = (metrics.latency_of_folder(run.folder) for run in self.counted)
         return tuple(delay for delay in known if delay is not None)
 
     @cached_property
@@ -168,11 +170,11 @@ class CellResult:
 
     @cached_property
     def srtt_ms(self) -> Spread | None:
-        return typical(delay.srtt_ms for delay in self.delays)
+        return median_spread(delay.srtt_ms for delay in self.delays)
 
     @cached_property
     def queue_delay_ms(self) -> Spread | None:
-        return typical(delay.queue_delay_ms for delay in self.delays)
+        return median_spread(delay.queue_delay_ms for delay in self.delays)
 
     @property
     def path_rtt_ms(self) -> Spread | None:
@@ -254,7 +256,9 @@ JSON_SUMMARY = (
 
 
 def cells_of(
-    runs: Iterable[RunResult], statistics: CellStatistics, until: Mapping[str, Until] | None = None
+    runs: Iterable[RunResult],
+    statistics: CellStatistics,
+    until: Mapping[str, StoppingRule] | None = None,
 ) -> list[CellResult]:
     """Group runs into cells, in the order of each cell's first run.
 
@@ -270,13 +274,13 @@ def cells_of(
     ]
 
 
-def middle(items: Iterable[Retransmissions | None]) -> Retransmissions | None:
+def median_retransmissions(items: Iterable[Retransmissions | None]) -> Retransmissions | None:
     """Return the run with the median share; of an even number the lower of the two."""
     ordered = sorted((item for item in items if item is not None), key=lambda item: item.share)
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def typical(spreads: Iterable[Spread | None]) -> Spread | None:
+def median_spread(spreads: Iterable[Spread | None]) -> Spread | None:
     """Return the median over several runs of their medians and percentiles, or None."""
     known = [item for item in spreads if item is not None]
     if not known:

@@ -11,7 +11,7 @@ from gostlab import results, safe_read
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import DIRECTIONS
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.limits import UNLIMITED_BPS
+from gostlab.tcpmodel.run_limits import UNLIMITED_BPS
 
 PACKET_BITS = 12000  # bits of a packet of 1500 bytes
 
@@ -60,7 +60,7 @@ def rate_bps(run: RunSpec, direction: str) -> float:
 
 
 @dataclass(frozen=True)
-class Moving:
+class ActiveRun:
     """Represent the progress of an active run, as observed from outside."""
 
     run: RunSpec
@@ -134,7 +134,7 @@ class Forecast:
         took_s, expected_s = next(ended, (1.0, 1.0))
         return self.expected[id(run)] * took_s / expected_s
 
-    def rest_s(self, moving: Moving) -> float:
+    def rest_s(self, moving: ActiveRun) -> float:
         """Return the remaining time of an active run, in seconds.
 
         The more of its load is over, the more the run's own speed counts.
@@ -146,7 +146,7 @@ class Forecast:
         by_its_pace_s = (moving.load_elapsed_s or 0.0) * (1 - share) / share
         return share * by_its_pace_s + (1 - share) * by_kind_s
 
-    def left_s(self, moving: Sequence[Moving], waiting: Iterable[RunSpec]) -> float:
+    def left_s(self, moving: Sequence[ActiveRun], waiting: Iterable[RunSpec]) -> float:
         """Return the wall time until the last run ends, in seconds.
 
         Runs on the real clock run alone.

@@ -23,7 +23,7 @@ from gostlab.spec.yaml_source import BadInput
 
 
 @dataclass(frozen=True)
-class Task:
+class RunTask:
     """Represent a run and the folder for its result."""
 
     run: RunSpec
@@ -40,7 +40,7 @@ class Task:
         }
 
 
-def read_task(file: str, folder: Path | None) -> Task:
+def read_task(file: str, folder: Path | None) -> RunTask:
     """Return the run that a file describes.
 
     file: the path of a run.json or of one entry of `run --dry-run --json`, which names its folder;
@@ -61,7 +61,7 @@ def read_task(file: str, folder: Path | None) -> Task:
         if not isinstance(value.get("folder"), str) or not isinstance(listed, Mapping):
             raise BadInput(f"{file}: its folder is missing: write ./lab exec {file} FOLDER")
         folder = Path(value["folder"])
-    return Task(run, folder)
+    return RunTask(run, folder)
 
 
 def read_run(values: Mapping[str, object], file: str) -> RunSpec:
@@ -76,7 +76,7 @@ def read_run(values: Mapping[str, object], file: str) -> RunSpec:
     return run
 
 
-def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> RunResult:
+def execute(task: RunTask, start: Starter, *, retry_failed: bool = False) -> RunResult:
     """Execute a run in its folder, unless it is finished, and return how it ended.
 
     The run executes in a temporary folder that is renamed when finished, so the folder is complete
@@ -111,7 +111,9 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> RunRes
         wall_s = time.monotonic() - started_s
         try:
             results.clean_folder(part.folder)
-            results.finish(part.folder, wall_s, complaint, from_outside=job.from_outside, run=run)
+            results.finish_run_folder(
+                part.folder, wall_s, complaint, from_outside=job.from_outside, run=run
+            )
         except Exception as error:  # the run's programs left unreadable files
             results.replace_unreadable(part.folder, run, wall_s, error)
         part.settle(run, retry_failed=retry_failed)

@@ -10,7 +10,7 @@ from gostlab.results import failure_line
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.cell_result import CellResult
 from gostlab.scheduler.queue import Levels, rank_of
-from gostlab.spec.preflight import Warned
+from gostlab.spec.preflight import MatrixWarning
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class ExperimentResult:
 
     experiment: str
     runs: tuple[RunResult, ...]
-    warned: tuple[Warned, ...] = ()  # warnings of the guards, before any run
+    warned: tuple[MatrixWarning, ...] = ()  # warnings of the guards, before any run
     wide: tuple[CellResult, ...] = ()  # cells whose interval is wider than requested
     levels: Levels = field(default_factory=dict)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gostlab.results.run_result import RunResult
-from gostlab.scheduler.eta import Moving
+from gostlab.scheduler.eta import ActiveRun
 from gostlab.scheduler.queue import RunObserver
 from gostlab.spec.labels import cell_label
 from gostlab.spec.run_spec import RunSpec
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gostlab.console import Console
 
 
-def clock_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format seconds as `3 min 20 s`, or `20 s`."""
     total_s = max(0, round(seconds))
     return f"{total_s // 60} min {total_s % 60:02d} s" if total_s >= 60 else f"{total_s} s"
@@ -52,7 +52,7 @@ class LineProgress(RunObserver):
     def finished(self, done: RunResult, left_s: float) -> None:
         self._count += 1
         at = f"[{self._count}/{self._total}]"
-        self.say(f"{at} {self.describe(done)} · {clock_words(left_s)} left")
+        self.say(f"{at} {self.describe(done)} · {format_duration(left_s)} left")
 
     def describe(self, done: RunResult) -> str:
         """Return a line on how a run ended."""
@@ -102,7 +102,7 @@ class LiveDisplay(LineProgress):
         self._live.stop()
 
 
-class Board(LiveDisplay):
+class ProgressBoard(LiveDisplay):
     """Show the state of every run: a row per matrix, a line per active run and the time left.
 
     With several experiments a row stands for an experiment. A line for every run that is not good
@@ -112,7 +112,7 @@ class Board(LiveDisplay):
     def __init__(self, title: str, console: "Console | None" = None) -> None:
         self._runs: list[RunSpec] = []
         self._states: dict[str, int] = {}
-        self._moving: Sequence[Moving] = ()
+        self._moving: Sequence[ActiveRun] = ()
         self._left_s: float | None = None
         super().__init__(title, console, transient=True, auto_refresh=False)
 
@@ -134,7 +134,7 @@ class Board(LiveDisplay):
     def started(self, run: RunSpec) -> None:
         self._states[run.name] = RUNNING
 
-    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+    def moved(self, moving: Sequence[ActiveRun], left_s: float) -> None:
         self._moving, self._left_s = moving, left_s
         self._live.refresh()
 
@@ -151,10 +151,10 @@ class Board(LiveDisplay):
         from rich.console import Group
         from rich.text import Text
 
-        left = "" if self._left_s is None else f" · about {clock_words(self._left_s)} left"
+        left = "" if self._left_s is None else f" · about {format_duration(self._left_s)} left"
         head = Text(f"{self._title} · {self._count} of {self._total}{left}", style="bold")
         width = self._console.width
-        moving = (moving_words(active, of=self._row_of(active.run)) for active in self._moving)
+        moving = (active_run_line(active, of=self._row_of(active.run)) for active in self._moving)
         lines = [*self.grid(width), *map(Text, moving)]
         for line in lines:
             line.truncate(width, overflow="ellipsis")
@@ -183,7 +183,7 @@ class Board(LiveDisplay):
         rows = []
         for name, states in matrices.items():
             row = Text(f"{name[:name_width]:{name_width}} ")
-            for state in squeezed(states, max(8, width - name_width - 12)):
+            for state in squeeze_states(states, max(8, width - name_width - 12)):
                 row.append(signs[state], style=STYLES[state])
             over = sum(state >= OK for state in states)
             row.append(f" {over}/{len(states)}", style="dim")
@@ -191,7 +191,7 @@ class Board(LiveDisplay):
         return rows
 
 
-def squeezed(states: Sequence[int], max_signs: int) -> list[int]:
+def squeeze_states(states: Sequence[int], max_signs: int) -> list[int]:
     """Reduce states to at most `max_signs`, each for an equal number of neighbours.
 
     A sign shows the most urgent state of its neighbours: no result, then running, degraded,
@@ -204,7 +204,7 @@ def squeezed(states: Sequence[int], max_signs: int) -> list[int]:
     return [min(states[start:end], key=urgent.index) for start, end in pairwise(ends)]
 
 
-def moving_words(moving: Moving, of: str) -> str:
+def active_run_line(moving: ActiveRun, of: str) -> str:
     """Return a line on an active run: its label, repetition, time on its clock, and speed.
 
     of: the matrix or experiment of the run.
@@ -220,7 +220,7 @@ def moving_words(moving: Moving, of: str) -> str:
 
 def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> str:
     """Return a line on the runs that a block is about to execute."""
-    line = f"{count} {'run' if count == 1 else 'runs'} to do, about {clock_words(expected_s)}"
+    line = f"{count} {'run' if count == 1 else 'runs'} to do, about {format_duration(expected_s)}"
     if round_number > 1:
         line = f"round {round_number}, of cells that are not narrow enough: {line}"
     if again:
@@ -240,7 +240,7 @@ def progress_on_stderr(title: str, *, quiet: bool, verbose: bool = False) -> Ite
     if not sys.stderr.isatty():
         yield LineProgress()
         return
-    board = Board(title)
+    board = ProgressBoard(title)
     try:
         yield board
     finally:

@@ -25,7 +25,7 @@ from gostlab import results
 from gostlab.results.run_result import RunResult
 from gostlab.safe_read import is_plain
 from gostlab.sandbox import Job, MachineError, wait_for_end
-from gostlab.scheduler.eta import GROWING, Forecast, Moving, sampled_s
+from gostlab.scheduler.eta import GROWING, ActiveRun, Forecast, sampled_s
 from gostlab.spec.run_spec import RunSpec
 
 MANY_WAITING = 300  # with this many waiting runs, the forecast is not recomputed at every end
@@ -55,7 +55,7 @@ class RunObserver:
     def started(self, run: RunSpec) -> None:
         """Handle the start of a run."""
 
-    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+    def moved(self, moving: Sequence[ActiveRun], left_s: float) -> None:
         """Handle the passing of time: the active runs, and the time left."""
 
     def finished(self, done: RunResult, left_s: float) -> None:
@@ -84,7 +84,7 @@ Levels = Mapping[str, Mapping[str, Sequence[str]]]
 More = Callable[[Sequence[RunResult]], Sequence[RunSpec]]
 
 
-def missing(runs: Sequence[RunSpec], folder: Path, *, retry_failed: bool) -> list[RunSpec]:
+def missing_runs(runs: Sequence[RunSpec], folder: Path, *, retry_failed: bool) -> list[RunSpec]:
     """Return the runs that are not finished yet, in order."""
     settled = partial(results.is_settled, retry_failed=retry_failed)
     return [run for run in runs if not settled(run_folder(run, folder), run)]
@@ -95,11 +95,11 @@ def run_folder(run: RunSpec, results_folder: Path) -> Path:
 
 
 def run_all(*args: Any, **kwargs: Any) -> list[RunResult]:
-    """Execute all runs as `ends_of` does, and return their ends as a list."""
-    return list(ends_of(*args, **kwargs))
+    """Execute all runs as `execute_runs` does, and return their ends as a list."""
+    return list(execute_runs(*args, **kwargs))
 
 
-def ends_of(
+def execute_runs(
     runs: Sequence[RunSpec],
     folder: Path,
     slots: Collection[Slot],
@@ -132,8 +132,8 @@ def ends_of(
     done: list[RunResult] = []
     number = 1
     while runs:
-        todo = missing(runs, folder, retry_failed=retry_failed)
-        block = Block(
+        todo = missing_runs(runs, folder, retry_failed=retry_failed)
+        block = RunBlock(
             folder, slots, start, progress, retry_failed, beside, todo, look, none_waits, wake_fd
         )
         ahead = {run.name for run in todo}
@@ -150,7 +150,7 @@ def ends_of(
 
 
 @dataclass
-class Block:
+class RunBlock:
     """Represent the waiting and the active runs of a block."""
 
     folder: Path
@@ -206,7 +206,7 @@ class Block:
             if self.beside:
                 making = results.prepare_beside(run_folder(run, self.folder), run)
             else:
-                making = results.InPlaceRunFolder(results.prepare(self.folder, run))
+                making = results.InPlaceRunFolder(results.prepare_folder(self.folder, run))
             self.progress.started(run)
             try:
                 job = self.start(run, making.folder, slot)
@@ -264,7 +264,7 @@ class Block:
         try:
             results.clean_folder(folder)
             # A job on another machine has its status already.
-            status = getattr(active.job, "status", None) or results.finish(
+            status = getattr(active.job, "status", None) or results.finish_run_folder(
                 folder, spent_s, complaint, from_outside=active.job.from_outside, run=run
             )
         except Exception as error:  # damage by this run's programs must end no other run
@@ -323,7 +323,7 @@ class RunningJob:
     loaded_s: float | None = None  # time of the last sample, on the run's clock
     sampled_at_s: float = 0.0  # when that sample was first observed
 
-    def as_moving(self) -> Moving:
+    def as_moving(self) -> ActiveRun:
         """Return the run's progress, from the contents of its folder."""
         now_s = time.monotonic()
         if self.load_began_s is None and is_plain(self.making.folder / GROWING[0]):
@@ -332,7 +332,7 @@ class RunningJob:
         if loaded_s != self.loaded_s:
             self.loaded_s, self.sampled_at_s = loaded_s, now_s
         known = self.loaded_s is not None and self.load_began_s is not None
-        return Moving(
+        return ActiveRun(
             self.run,
             now_s - self.started_s,
             self.loaded_s,

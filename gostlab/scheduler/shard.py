@@ -34,10 +34,12 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def take(self, runs: Sequence[RunSpec], whole_cells: Collection[str]) -> list[RunSpec]:
-        return deal(runs, self.of, whole_cells)[self.number - 1]
+        return deal_shards(runs, self.of, whole_cells)[self.number - 1]
 
 
-def deal(runs: Sequence[RunSpec], count: int, whole_cells: Collection[str]) -> list[list[RunSpec]]:
+def deal_shards(
+    runs: Sequence[RunSpec], count: int, whole_cells: Collection[str]
+) -> list[list[RunSpec]]:
     """Divide runs into `count` shards of about the same duration, each in the original order.
 
     whole_cells: the matrices whose cells must not be split, because they have a stopping rule,

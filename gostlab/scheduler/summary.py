@@ -20,7 +20,7 @@ MAX_REASONS = 12
 WIDTH = 160  # columns of output that is no terminal
 
 
-def ratios(cells: Sequence[CellResult], first: Mapping[str, str]) -> dict[int, float]:
+def ratios_to_first_cc(cells: Sequence[CellResult], first: Mapping[str, str]) -> dict[int, float]:
     """Map a cell's index to its goodput relative to the first congestion control of its matrix.
 
     first: the first level of the factor `cc` of each matrix.
@@ -69,7 +69,7 @@ def plain_table() -> "Table":
 def print_summary(cells: Sequence[CellResult], first: Mapping[str, str], file: TextIO) -> None:
     """Print a table per matrix, then the reasons for degraded and invalid cells."""
     console = console_on(file)
-    by_index = ratios(cells, first)
+    by_index = ratios_to_first_cc(cells, first)
     visible_cells = list(islice(enumerate(cells), MAX_ROWS))
     for matrix in dict.fromkeys(cell.matrix for _, cell in visible_cells):
         rows = [(index, cell) for index, cell in visible_cells if cell.matrix == matrix]
@@ -128,28 +128,28 @@ def row_of(
     ratio_text = "–" if ratio is None else f"{ratio:.2f}"
     return [
         cell.label,
-        counted_words(cell),
-        rate_words(cell),
-        spread_words(cell) or "–",
+        format_counted(cell),
+        format_goodput(cell),
+        format_spread(cell) or "–",
         *([ratio_text] if compares else []),
-        *([mbit(cell.udp_beside_bps)] if with_udp else []),
-        rtt_words(cell),
-        delay_text(cell.queue_delay_ms),
+        *([format_mbit(cell.udp_beside_bps)] if with_udp else []),
+        format_rtt(cell),
+        format_delay(cell.queue_delay_ms),
         cell.verdict,
     ]
 
 
-def counted_words(cell: CellResult) -> str:
+def format_counted(cell: CellResult) -> str:
     counted, runs = len(cell.counted), len(cell.runs)
     return str(counted) if counted == runs else f"{counted} of {runs}"
 
 
-def rate_words(cell: CellResult) -> str:
+def format_goodput(cell: CellResult) -> str:
     """Format the goodput in Mbit/s, or that of every cluster of runs."""
-    return metrics.states_words(cell.states_bps, mbit) or mbit(cell.goodput_bps)
+    return metrics.format_clusters(cell.states_bps, format_mbit) or format_mbit(cell.goodput_bps)
 
 
-def spread_words(cell: CellResult) -> str:
+def format_spread(cell: CellResult) -> str:
     """Format the spread of the runs: an interval, identical, clusters; else an empty string."""
     if cell.states_bps:
         return f"{len(cell.states_bps)} states"
@@ -157,14 +157,14 @@ def spread_words(cell: CellResult) -> str:
         return metrics.identical_words(len(cell.counted))
     if cell.interval_bps is None:
         return ""
-    return " – ".join(map(mbit, cell.interval_bps))
+    return " – ".join(map(format_mbit, cell.interval_bps))
 
 
 def stopping_line(cell: CellResult) -> str:
     """Return a line on a cell whose interval is wider than its stopping rule allows."""
     repetitions, name = len(cell.runs), cell.runs[0].run.cell
     if cell.states_bps:
-        detail = metrics.states_words(cell.states_bps, lambda bps: f"{bps / 1e6:.3g} Mbit/s")
+        detail = metrics.format_clusters(cell.states_bps, lambda bps: f"{bps / 1e6:.3g} Mbit/s")
         return f"in {len(cell.states_bps)} states after {repetitions}: {name}: {detail}"
     detail = f"({len(cell.goodputs_bps)} of its runs count)"
     if cell.halfwidth is not None:
@@ -172,7 +172,7 @@ def stopping_line(cell: CellResult) -> str:
     return f"not narrow enough after {repetitions}: {name} {detail}"
 
 
-def mbit(bps: float | None) -> str:
+def format_mbit(bps: float | None) -> str:
     """Format a rate in Mbit/s with three significant digits: 0.233, 4.00, 27.9, 1830."""
     if bps is None:
         return "–"
@@ -180,19 +180,19 @@ def mbit(bps: float | None) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
-def delay_text(delay: metrics.Spread | None) -> str:
-    return "–" if delay is None else f"{ms(delay.median)}, {ms(delay.p95)}"
+def format_delay(delay: metrics.Spread | None) -> str:
+    return "–" if delay is None else f"{format_ms(delay.median)}, {format_ms(delay.p95)}"
 
 
-def ms(value: float) -> str:
+def format_ms(value: float) -> str:
     """Format a time in whole milliseconds, or with two digits below ten: 0.42, 8.1."""
     return f"{value:.0f}" if value >= 9.95 or not value else f"{value:.2g}"
 
 
-def rtt_words(cell: CellResult) -> str:
+def format_rtt(cell: CellResult) -> str:
     """Format median and 95th percentile of the RTT; ≈ marks the path's RTT with its queue."""
     about = cell.path_rtt_ms
-    return delay_text(cell.srtt_ms) if about is None else f"≈ {delay_text(about)}"
+    return format_delay(cell.srtt_ms) if about is None else f"≈ {format_delay(about)}"
 
 
 def reason_lines(cells: Iterable[CellResult]) -> list[str]:

@@ -10,15 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab import sandbox as machines
 from gostlab.analysis.plotting import style
-from gostlab.errors import bounded
+from gostlab.errors import require_bounds
 from gostlab.profile_import.profile_writer import check_output, profile_name
 from gostlab.registry.folders import OWN_PROFILES
 from gostlab.search.fit import experiment_document, fit_order
 from gostlab.search.fit_plot import fit_figure
 from gostlab.search.fitted_profile import write_fitted
 from gostlab.search.harness import SearchHarness, SearchProgress
-from gostlab.search.observations import check_apart, chosen, load_measurements, on_path
-from gostlab.search.parameters import POINTS_PER_PARAMETER, Free, check_free, reaching, read_word
+from gostlab.search.observations import (
+    check_free_unset,
+    load_measurements,
+    rows_on_path,
+    select_uses,
+)
+from gostlab.search.parameters import (
+    POINTS_PER_PARAMETER,
+    FreeParameter,
+    check_free,
+    extend_range,
+    read_word,
+)
 from gostlab.search.problem import FitOrder
 from gostlab.spec import profile as profiles
 from gostlab.spec.experiment import MAX_SEED
@@ -72,7 +83,7 @@ class Fit:
         `on` is a figure or two axes. Raises BadInput.
         """
         canvas = style.Canvas.on(on)
-        with style.drawing_on(canvas):
+        with style.canvas_style(canvas):
             fit_figure(self.fitted, "")
         return canvas.drawn
 
@@ -105,7 +116,7 @@ def fit(
     Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
     """
     runs = {key: how.pop(key) for key in ("gost", "retry_failed") if key in how}
-    choice = machines.choose(machine)
+    choice = machines.choose_machine(machine)
     free_args = [f"{key}={low}..{high}" for key, (low, high) in (free or {}).items()]
     order = order_of(
         str(profile),
@@ -121,7 +132,7 @@ def fit(
     return run_fit(order, choice, quiet=not progress, jobs=jobs, **runs)
 
 
-def run_fit(order: FitOrder, choice: machines.Choice, *, quiet: bool, **runs: Any) -> Fit:
+def run_fit(order: FitOrder, choice: machines.MachineChoice, *, quiet: bool, **runs: Any) -> Fit:
     """Make the runs of a fit and write its profile. Raises the same exceptions as fit()."""
     progress = SearchProgress(*order.most(), quiet=quiet)
     document = experiment_document(order)
@@ -134,7 +145,7 @@ def order_of(
     profile: str,
     measurements: str,
     *,
-    free: Sequence[Free] = (),
+    free: Sequence[FreeParameter] = (),
     settings: Mapping[str, str] | None = None,
     name: str | None = None,
     out: Path = OWN_PROFILES,
@@ -155,10 +166,10 @@ def order_of(
     base = profiles.load_profile(profile)
     name = profile_name(name, f"{base.name}-fitted", max_length=56)
     check_output(out, name, [".yaml"], force=force)
-    measured = on_path(load_measurements(measurements, matrices), base.name)
-    measured = chosen(measured, listed(fit_on), listed(judge_on))
+    measured = rows_on_path(load_measurements(measurements, matrices), base.name)
+    measured = select_uses(measured, as_lists(fit_on), as_lists(judge_on))
     if screen:
-        measured = replace(measured, screen_s=setting("duration", screen, "--screen").value)
+        measured = replace(measured, screen_s=parse_setting("duration", screen, "--screen").value)
     named = {parameter.name for parameter in free}
     free = (*(parameter for parameter in measured.free if parameter.name not in named), *free)
     if not free:
@@ -167,46 +178,48 @@ def order_of(
             " (--free forward.loss=0.0001%..1% --free buffer=0.03bdp..3bdp)"
         )
     check_free(free)
-    check_apart(free, measured.rows)
+    check_free_unset(free, measured.rows)
     needed_bps = max(row.least_bps for row in measured.rows_for(FIT))
-    free = tuple(reaching(parameter, needed_bps) for parameter in free)
+    free = tuple(extend_range(parameter, needed_bps) for parameter in free)
     return FitOrder(
         name=name,
         base=base,
         measurements=measured,
         free=free,
-        own=own_settings(settings or {}),
-        points=counted("--points", points, POINTS_PER_PARAMETER * (1 + len(free)), MAX_POINTS),
-        members=counted("--members", members, 3, MAX_MEMBERS, least=0),
-        judge_paths=counted("--judge-paths", judge_paths, 3, MAX_MEMBERS, least=0),
-        repetitions=counted("--repeat", repeat, measured.repetitions, MAX_REPETITIONS),
-        seed=counted("--seed", seed, 1, MAX_SEED),
+        own=parse_settings(settings or {}),
+        points=count_in_bounds(
+            "--points", points, POINTS_PER_PARAMETER * (1 + len(free)), MAX_POINTS
+        ),
+        members=count_in_bounds("--members", members, 3, MAX_MEMBERS, least=0),
+        judge_paths=count_in_bounds("--judge-paths", judge_paths, 3, MAX_MEMBERS, least=0),
+        repetitions=count_in_bounds("--repeat", repeat, measured.repetitions, MAX_REPETITIONS),
+        seed=count_in_bounds("--seed", seed, 1, MAX_SEED),
         out=out,
         results=results,
         machine=machine,
     )
 
 
-def listed(levels: Mapping[str, Collection[str]] | None) -> dict[str, list[str]]:
+def as_lists(levels: Mapping[str, Collection[str]] | None) -> dict[str, list[str]]:
     """Return lists of levels by factor; a single level becomes a list of one."""
     given = (levels or {}).items()
     return {name: [level] if isinstance(level, str) else list(level) for name, level in given}
 
 
-def counted(option: str, given: int | None, default: int, most: int, least: int = 1) -> int:
+def count_in_bounds(option: str, given: int | None, default: int, most: int, least: int = 1) -> int:
     """Return a whole number within bounds, or the default. Raises BadInput."""
     number = default if given is None else given
-    return bounded(f"{option} {number}", number, least, most)
+    return require_bounds(f"{option} {number}", number, least, most)
 
 
-def own_settings(given: Mapping[str, str]) -> dict[str, Setting]:
+def parse_settings(given: Mapping[str, str]) -> dict[str, Setting]:
     """Parse the settings that apply to all runs. Raises BadInput."""
     if "profile" in given:
         raise BadInput("--set profile: the profile is the one to begin with, ./lab fit PROFILE")
-    return {name: setting(name, value, f"--set {name}") for name, value in given.items()}
+    return {name: parse_setting(name, value, f"--set {name}") for name, value in given.items()}
 
 
-def setting(name: str, text: str, origin: str) -> Setting:
+def parse_setting(name: str, text: str, origin: str) -> Setting:
     """Parse one value of a setting. Raises BadInput."""
     given = read_override(name, text, origin=origin)
     if len(given) > 1:

@@ -13,7 +13,7 @@ from gostlab import __version__
 from gostlab.results import metrics
 from gostlab.search import level_set
 from gostlab.search.harness import SearchHarness
-from gostlab.search.problem import MATRIX, Expected, FitOrder
+from gostlab.search.problem import MATRIX, FitOrder, TheoryRates
 from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedParameter, FittedRow, TradeOff
 from gostlab.spec.settings import show_level
 from gostlab.spec.yaml_source import BadInput
@@ -49,7 +49,7 @@ def fit_order(order: FitOrder, harness: SearchHarness) -> FitRecord:
 
     stage = harness.progress.stage
     numbers, judges = (order.measurements.rows_for(use) for use in (FIT, JUDGE))
-    known = level_set.Known(numbers, goodputs_bps, snap, stage, Expected(order))
+    known = level_set.SearchState(numbers, goodputs_bps, snap, stage, TheoryRates(order))
     try:
         result = level_set.search(
             known,
@@ -69,14 +69,14 @@ def fit_order(order: FitOrder, harness: SearchHarness) -> FitRecord:
         positions = level_set.spread_out([result.best], np.array(result.members), 1 + order.members)
         stage(f"judging {len(positions)} of the paths that fit by {len(judges)} other numbers")
         judged = range(len(numbers), len(order.rows))
-        known.ask(level_set.make_requests(positions, judged, order.repetitions))
+        known.request_runs(level_set.make_requests(positions, judged, order.repetitions))
         turns = order.judge_paths
         result = level_set.search_for_judges(known, result, judges, turns=turns, seed=order.seed)
-    return to_fitted(order, known, result, len(harness.runs))
+    return to_fit_record(order, known, result, len(harness.runs))
 
 
-def to_fitted(
-    order: FitOrder, known: level_set.Known, result: level_set.SearchResult, runs: int
+def to_fit_record(
+    order: FitOrder, known: level_set.SearchState, result: level_set.SearchResult, runs: int
 ) -> FitRecord:
     """Convert the result of a search into the record that a profile contains."""
     rows = []

@@ -33,7 +33,7 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
 
     def repeated(name: str, metavar: str, says: str) -> None:
-        common.listed(name, metavar, says)(parser)
+        common.declare_repeatable_option(name, metavar, says)(parser)
 
     add("profile", help="path to start from: a name in netem_profiles/, or a file")
     says = "measured rates: a name in measurements/, a file, or an experiment with some"
@@ -62,11 +62,11 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
 
 @common.verb(
     fit_arguments,
-    common.jobs(),
-    common.flag("--retry-failed", "run failed runs again"),
-    common.flag("--dry-run", "print the planned search and stop"),
-    common.flag("--json", "print only the result, as JSON"),
-    common.results("folder of the runs"),
+    common.jobs_option(),
+    common.declare_flag("--retry-failed", "run failed runs again"),
+    common.declare_flag("--dry-run", "print the planned search and stop"),
+    common.declare_flag("--json", "print only the result, as JSON"),
+    common.results_option("folder of the runs"),
     common.MACHINE,
     common.GOST,
     example="./lab fit la-hamina --from tunnel-rates",
@@ -78,7 +78,7 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     """
     # The fit's matrices are small: BLAS threads would only compete with the runs.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    choice = sandbox.choose(arguments.machine)
+    choice = sandbox.choose_machine(arguments.machine)
     order = read_order(arguments, choice.name)
     if arguments.dry_run:
         print_order(order, sys.stdout)
@@ -93,7 +93,7 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     )
     plot_file = order.results / order.experiment / FIGURE_FILE
     title = f"{order.name}: {order.measurements.name}"
-    plot_file.write_bytes(style.save(fit_plot.fit_figure(result.fitted, title), "png"))
+    plot_file.write_bytes(style.save_figure(fit_plot.fit_figure(result.fitted, title), "png"))
     path = str(result.profile)
     if arguments.json:
         output = {"profile": path, "figure": str(plot_file), **asdict(result.fitted)}
@@ -141,8 +141,8 @@ def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
 def print_order(order: orders.FitOrder, file: TextIO) -> None:
     row = order.rows[0]
     lines = [
-        f"{row.use}: {row.label}: {summary.mbit(row.goodput_bps)} Mbit/s"
-        f" ({summary.mbit(row.least_bps)} to {summary.mbit(row.most_bps)})"
+        f"{row.use}: {row.label}: {summary.format_mbit(row.goodput_bps)} Mbit/s"
+        f" ({summary.format_mbit(row.least_bps)} to {summary.format_mbit(row.most_bps)})"
         for row in order.rows
     ]
     lines += [
@@ -198,7 +198,7 @@ def print_fitted(fitted: FitRecord, file: TextIO) -> None:
 
 def format_mbit(rate_mbit: float | None) -> str:
     """Format a rate in Mbit/s with three significant digits."""
-    return summary.mbit(None if rate_mbit is None else rate_mbit * 1e6)
+    return summary.format_mbit(None if rate_mbit is None else rate_mbit * 1e6)
 
 
 def format_range(least_mbit: float | None, most_mbit: float | None) -> str:

@@ -13,7 +13,7 @@ from gostlab.search.problem import FitOrder
 from gostlab.spec.adhoc import whole_or_text
 from gostlab.spec.fit_record import FitRecord
 from gostlab.spec.profile import DIRECTIONS
-from gostlab.spec.settings import merged
+from gostlab.spec.settings import merge_layers
 from gostlab.spec.yaml_source import load_document, mapping_of
 
 COPIED_KEYS = ("source", "measured", "machines")  # keys that are copied from the base profile
@@ -22,7 +22,7 @@ COPIED_KEYS = ("source", "measured", "machines")  # keys that are copied from th
 def write_fitted(order: FitOrder, fitted: FitRecord) -> Path:
     """Write a fit's profile and its delay tables, and return its path. Raises BadInput."""
     root = mapping_of(load_document(order.base.path_on_disk))
-    base = {name: node.plain(whole_or_text) for name, node in root.items()}
+    base = {name: node.to_plain_values(whole_or_text) for name, node in root.items()}
     tables = {
         base[direction]["distribution"]
         for direction in DIRECTIONS
@@ -38,7 +38,7 @@ def fitted_text(order: FitOrder, fitted: FitRecord, base: Mapping[str, Any]) -> 
     where = order.measurements
     copied = {name: base[name] for name in COPIED_KEYS if name in base}
     if "measured" in copied:
-        copied["measured"] = [numbers_bare(row) for row in copied["measured"]]
+        copied["measured"] = [with_bare_numbers(row) for row in copied["measured"]]
     chosen = ", ".join(f"{parameter.sets} {parameter.value}" for parameter in fitted.parameters)
     assumed = (
         f"Fitted, not measured: {chosen}; other values fit as well ('fitted' has their ranges)."
@@ -49,9 +49,9 @@ def fitted_text(order: FitOrder, fitted: FitRecord, base: Mapping[str, Any]) -> 
         "title": f"{base.get('title') or order.base.name}, fitted to {where.title or where.name}",
         **copied,
         "assumptions": [assumed, *base.get("assumptions", [])],
-        "notes": beside_the_path(fitted),
+        "notes": settings_beside_path(fitted),
         "fitted": to_document(fitted),
-        **fitted_ways(
+        **fitted_directions(
             order, fitted, {direction: dict(base[direction]) for direction in DIRECTIONS}
         ),
     }
@@ -59,7 +59,7 @@ def fitted_text(order: FitOrder, fitted: FitRecord, base: Mapping[str, Any]) -> 
     return profile_writer.profile_text([comment, profile_writer.SCHEMA], document)
 
 
-def numbers_bare(row: Mapping[str, object]) -> dict[str, object]:
+def with_bare_numbers(row: Mapping[str, object]) -> dict[str, object]:
     """Return a measured row whose numbers are numbers instead of text, as schemas require."""
     bare = dict(row)
     for name, value in row.items():
@@ -68,11 +68,11 @@ def numbers_bare(row: Mapping[str, object]) -> dict[str, object]:
     return bare
 
 
-def fitted_ways(
+def fitted_directions(
     order: FitOrder, fitted: FitRecord, ways: dict[str, dict[str, object]]
 ) -> dict[str, dict[str, object]]:
     """Return both directions with the settings of the fit's runs in place of the base's."""
-    fixed = merged(order.measurements.settings, order.own)
+    fixed = merge_layers(order.measurements.settings, order.own)
     written: dict[str, object] = {name: setting.written for name, setting in fixed.items()}
     values = {parameter.sets: parameter.value for parameter in fitted.parameters}
     for name in values:
@@ -84,7 +84,7 @@ def fitted_ways(
     return ways
 
 
-def beside_the_path(fitted: FitRecord) -> list[str]:
+def settings_beside_path(fitted: FitRecord) -> list[str]:
     """Return the fitted settings that are not part of a path and that a run must set itself."""
     beside = [
         parameter

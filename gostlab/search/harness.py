@@ -19,7 +19,7 @@ from gostlab import api, sandbox
 from gostlab.atomic_write import write_whole
 from gostlab.results import EXPERIMENT_FILE
 from gostlab.results.run_result import RunResult
-from gostlab.scheduler.progress import clock_words
+from gostlab.scheduler.progress import format_duration
 from gostlab.scheduler.queue import RunObserver
 from gostlab.spec import preflight
 from gostlab.spec.experiment import ExperimentFile, read_experiment
@@ -68,7 +68,7 @@ class SearchProgress(RunObserver):
         if self._made_s:
             pace = (time.monotonic() - self._began_s) / self._made_s
             left_s = pace * max(0.0, self.most_s - sum(self._done.values()))
-            left = f" · {clock_words(left_s)} left at most"
+            left = f" · {format_duration(left_s)} left at most"
         return f"run {len(self._done)} of {self._most} at most{left}"
 
 
@@ -84,7 +84,7 @@ class SearchHarness:
         verb: str,
         document: Mapping[str, object],
         results: Path,
-        choice: sandbox.Choice,
+        choice: sandbox.MachineChoice,
         progress: SearchProgress,
         **run_options: Any,
     ) -> None:
@@ -98,7 +98,7 @@ class SearchHarness:
         self.runs: set[str] = set()  # names of all runs with an answer
         self._results, self._run_options = results, run_options
         self._gost: Path | None = run_options.pop("gost", None)
-        self._kept: api.Kept | None = None
+        self._kept: api.PartsAndStandby | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -113,15 +113,15 @@ class SearchHarness:
         Runs that fail a preflight check are not made. Raises the exceptions of a run.
         """
         once = {run.name: run for run in runs}
-        refused, _ = preflight.survey(list(once.values()))
+        refused, _ = preflight.survey_traps(list(once.values()))
         if refused:
-            self.complaint = api.refusal(refused)
+            self.complaint = api.refusal_line(refused)
         for run, _ in refused:
             once.pop(run.name, None)
         if not once:
             return {}
         experiment = api.Experiment(file=self.file, machine=self.machine, runs=tuple(once.values()))
-        self._kept = self._kept or api.Kept.within(self._results, self._gost)
+        self._kept = self._kept or api.PartsAndStandby.within(self._results, self._gost)
         started = experiment.run(
             self._results, progress=self.progress, kept=self._kept, **self._run_options
         )

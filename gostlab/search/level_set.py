@@ -50,13 +50,13 @@ class ProposedRun:
 Lab = Callable[[Sequence[ProposedRun]], Sequence["float | None"]]
 
 
-def no_theory(_number: int, positions: np.ndarray) -> np.ndarray:
+def constant_prior(_number: int, positions: np.ndarray) -> np.ndarray:
     """Return a constant prior mean."""
     return np.zeros(len(positions))
 
 
 @dataclass
-class Known:
+class SearchState:
     """The measured numbers, the lab that answers requests, and its answers so far."""
 
     numbers: Sequence[Observation]
@@ -65,10 +65,10 @@ class Known:
     snap: Callable[[np.ndarray], np.ndarray] = lambda positions: positions
     say: Callable[[str], None] = lambda _text: None
     # Returns ln(rate) in theory, from the index of a number and positions.
-    theory: Callable[[int, np.ndarray], np.ndarray] = no_theory
+    theory: Callable[[int, np.ndarray], np.ndarray] = constant_prior
     answers: dict[ProposedRun, float | None] = field(default_factory=dict)
 
-    def ask(self, wanted: Iterable[ProposedRun]) -> bool:
+    def request_runs(self, wanted: Iterable[ProposedRun]) -> bool:
         """Have the lab answer new requests, and return whether there were any."""
         new = [ask for ask in dict.fromkeys(wanted) if ask not in self.answers]
         if new:
@@ -120,7 +120,7 @@ class ResidualModel:
     `first` is the index of the first number. Raises NoAnswer if a number has no runs.
     """
 
-    def __init__(self, known: Known, numbers: Sequence[Observation], first: int = 0) -> None:
+    def __init__(self, known: SearchState, numbers: Sequence[Observation], first: int = 0) -> None:
         self.known, self.numbers, self._first = known, numbers, first
         self._surrogates = []
         for number in range(first, first + len(numbers)):
@@ -239,7 +239,7 @@ class NoAnswer(Exception):
 
 
 def search(
-    known: Known,
+    known: SearchState,
     parameters: int,
     *,
     points: int,
@@ -262,11 +262,11 @@ def search(
     space = 3 * parameters + 3  # number of space-filling positions: 6, 9, 12, …
     first = fill_space(space, parameters, random, known)
     known.say(f"{len(first)} paths that fill the space")
-    known.ask(make_requests(first, numbers, full_length=not short))
+    known.request_runs(make_requests(first, numbers, full_length=not short))
     if short:
         best = ResidualModel(known, known.numbers).best_of(np.array(known.positions))
         known.say("whole runs where that fits best")
-        known.ask(make_requests([best], numbers))
+        known.request_runs(make_requests([best], numbers))
     tried = len(first)
     while tried < max(points, space):
         model = ResidualModel(known, known.numbers)
@@ -276,14 +276,14 @@ def search(
             known.say("every number is known well enough wherever it matters")
             break
         known.say(f"paths {tried + 1} to {tried + len(positions)}, where it may fit best")
-        known.ask(unsure)
+        known.request_runs(unsure)
         tried += len(positions)
     for _ in range(1 + LAST_TURNS):
         chosen = propose_full_runs(ResidualModel(known, known.numbers), random, 1 + members)
         known.say(f"whole runs on {len(chosen)} of the paths that fit")
-        if not known.ask(make_requests(chosen, numbers, repetitions)):
+        if not known.request_runs(make_requests(chosen, numbers, repetitions)):
             break
-    return conclude(known, random)
+    return conclude_search(known, random)
 
 
 def make_requests(
@@ -303,7 +303,7 @@ def make_requests(
 
 
 def fill_space(
-    count: int, parameters: int, random: np.random.Generator, known: Known
+    count: int, parameters: int, random: np.random.Generator, known: SearchState
 ) -> list[Position]:
     """Return positions that fill the space and its borders, by a stretched Latin hypercube."""
     sampler = qmc.LatinHypercube(parameters, seed=random, optimization="random-cd")
@@ -320,7 +320,7 @@ def deduplicate(positions: np.ndarray) -> list[Position]:
     return list(dict.fromkeys(map(as_position, positions)))
 
 
-def survey(
+def survey_positions(
     model: ResidualModel, random: np.random.Generator, known_sums: Iterable[float] = ()
 ) -> tuple[np.ndarray, Position, float]:
     """Return requestable positions, the one that is expected to fit best, and the limit.
@@ -339,7 +339,7 @@ def survey(
 
 def propose_positions(model: ResidualModel, random: np.random.Generator) -> list[Position]:
     """Return the position expected to fit best, and the most uncertain ones not excluded."""
-    positions, best, limit = survey(model, random)
+    positions, best, limit = survey_positions(model, random)
     open_still = model.not_excluded(positions, limit)
     if not len(open_still):
         return [best]
@@ -369,7 +369,7 @@ def propose_full_runs(
     Positions that are known to fit count towards `count` and are not returned.
     """
     misfits = model.known.misfits()
-    _, best, limit = survey(model, random, misfits.values())
+    _, best, limit = survey_positions(model, random, misfits.values())
     proven = [position for position in misfits if misfits[position] <= limit and position != best]
     others = model.known.snap(model.equally_good(limit, random))
     chosen = spread_out([best, *proven], others, max(1 + len(proven), count))
@@ -387,7 +387,7 @@ def spread_out(first: Sequence[Position], positions: np.ndarray, count: int) -> 
     return taken
 
 
-def conclude(known: Known, random: np.random.Generator) -> SearchResult:
+def conclude_search(known: SearchState, random: np.random.Generator) -> SearchResult:
     """Return the best of the full-length runs, and the equally good positions. Raises NoAnswer."""
     model = ResidualModel(known, known.numbers)
     misfits = known.misfits()
@@ -405,7 +405,12 @@ def conclude(known: Known, random: np.random.Generator) -> SearchResult:
 
 
 def search_for_judges(
-    known: Known, result: SearchResult, judges: Sequence[Observation], *, turns: int = 3, seed: int
+    known: SearchState,
+    result: SearchResult,
+    judges: Sequence[Observation],
+    *,
+    turns: int = 3,
+    seed: int,
 ) -> SearchResult:
     """Search among the equally good paths for one that also explains the judges' numbers.
 
@@ -432,6 +437,6 @@ def search_for_judges(
         if known.answers.keys() >= set(wanted):
             break
         known.say("a path that fits as well and may please the judges")
-        known.ask(wanted)
-        result = conclude(known, random)
+        known.request_runs(wanted)
+        result = conclude_search(known, random)
     return result

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.registry.folders import EXPERIMENTS, MEASUREMENTS
-from gostlab.search.parameters import Free, check_free, read_all_free
+from gostlab.search.parameters import FreeParameter, check_free, read_all_free
 from gostlab.spec import yaml_source as documents
 from gostlab.spec.experiment import (
     ANYTHING,
@@ -82,7 +82,7 @@ class Measurements:
     repetitions: int = documents.key(
         documents.whole_number(1, 20), "runs of each row on the paths that come out", default=1
     )
-    free: tuple[Free, ...] = documents.key(documents.Reader(read_all_free, {}), default=())
+    free: tuple[FreeParameter, ...] = documents.key(documents.Reader(read_all_free, {}), default=())
     sd: float = documents.key(PERCENT, "of a row that says none", default=USUAL_SD)
     # YAML nodes until settings and sd are known
     rows: tuple[Observation, ...] = documents.key(
@@ -106,7 +106,7 @@ def load_measurements(name_or_path: str, matrices: Sequence[str] = ()) -> Measur
     if not documents.is_path(written) and written not in (*measured_names, *experiments):
         raise BadInput(
             f"--from {quoted(written)}: neither in measurements/ nor in experiments/"
-            f" ({documents.meant(written, [*measured_names, *experiments])})"
+            f" ({documents.suggest_name(written, [*measured_names, *experiments])})"
         )
     path = Path(written) if documents.is_path(written) else MEASUREMENTS / f"{written}.yaml"
     document = (
@@ -115,7 +115,7 @@ def load_measurements(name_or_path: str, matrices: Sequence[str] = ()) -> Measur
         else None
     )
     if document is None or "matrices" in mapping_of(document):
-        return of_experiment(load_experiment(written), matrices)
+        return published_measurements(load_experiment(written), matrices)
     measured = read_measurements(document)
     if matrices:
         raise BadInput(
@@ -126,7 +126,7 @@ def load_measurements(name_or_path: str, matrices: Sequence[str] = ()) -> Measur
 
 def read_measurements(document: Node) -> Measurements:
     """Parse measurements. Raises BadInput."""
-    measured = documents.record(Measurements)(document)
+    measured = documents.record_reader(Measurements)(document)
     entries: Any = measured.rows
     rows: list[Observation] = []
     for entry in entries:
@@ -134,11 +134,11 @@ def read_measurements(document: Node) -> Measurements:
         nodes = rows_of(entry, ROW_FIELDS) if table else [entry]
         rows += [read_row(node, measured.sd) for node in nodes]
     check_free(measured.free)
-    check_apart(measured.free, rows)
+    check_free_unset(measured.free, rows)
     return replace(measured, rows=tuple(rows), file_name=document.origin)
 
 
-def check_apart(free: Sequence[Free], rows: Sequence[Observation]) -> None:
+def check_free_unset(free: Sequence[FreeParameter], rows: Sequence[Observation]) -> None:
     """Reject free parameters that a row sets. Raises BadInput."""
     for parameter in free:
         for row in rows:
@@ -188,7 +188,7 @@ def label_of(levels: Mapping[str, Setting]) -> str:
     return cell_label(texts) or "the rate"
 
 
-def of_experiment(experiment: ExperimentFile, wanted: Sequence[str]) -> Measurements:
+def published_measurements(experiment: ExperimentFile, wanted: Sequence[str]) -> Measurements:
     """Return the goodputs that a study published, without free parameters. Raises BadInput."""
     file_name = str(experiment.path_on_disk)
     by_name = {matrix.name: matrix for matrix in experiment.matrices}
@@ -241,7 +241,7 @@ def level_of(matrix: Matrix, factor: str, written: Any) -> tuple[str, Setting]:
     return levels[0].name, read_level(levels[0].name, node)
 
 
-def on_path(measured: Measurements, profile: str) -> Measurements:
+def rows_on_path(measured: Measurements, profile: str) -> Measurements:
     """Return the measurements with the rows of one path and the rows without a path.
 
     Raises BadInput.
@@ -259,7 +259,7 @@ def on_path(measured: Measurements, profile: str) -> Measurements:
     return replace(measured, rows=tuple(rows))
 
 
-def chosen(
+def select_uses(
     measured: Measurements,
     fit_on: Mapping[str, Sequence[str]],
     judge_on: Mapping[str, Sequence[str]],

@@ -14,7 +14,7 @@ from typing import Any
 
 from gostlab.spec import yaml_source as documents
 from gostlab.spec.settings import Setting, field_of, known_names, read_level
-from gostlab.spec.units import quoted, rate
+from gostlab.spec.units import parse_rate, quoted
 from gostlab.spec.yaml_source import BadInput, Node, mapping_of, text_of
 
 AMOUNT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*([A-Za-zµ%/]*)")
@@ -25,7 +25,7 @@ POINTS_PER_PARAMETER = 10  # default number of paths to try per free parameter
 
 
 @dataclass(frozen=True)
-class Free:
+class FreeParameter:
     """A free parameter, whose position from 0 to 1 maps to a value from `least` to `most`."""
 
     name: str
@@ -66,7 +66,7 @@ class Free:
         """Return the setting at a position. Raises BadInput."""
         written = replace(self.node, text=self.text(position), fields=None, items=None)
         return read_level(
-            self.sets, written if self.within is None else filled(self.within, written)
+            self.sets, written if self.within is None else fill_placeholder(self.within, written)
         )
 
     @property
@@ -74,28 +74,29 @@ class Free:
         return "log" if self.log else "linear"
 
 
-def filled(node: Node, number: Node) -> Node:
+def fill_placeholder(node: Node, number: Node) -> Node:
     """Return a value with the placeholder replaced by a number."""
     if node.text == HOLE:
         return replace(number, key=node.key)
     return replace(
         node,
-        fields=node.fields and {key: filled(field, number) for key, field in node.fields.items()},
-        items=node.items and tuple(filled(item, number) for item in node.items),
+        fields=node.fields
+        and {key: fill_placeholder(field, number) for key, field in node.fields.items()},
+        items=node.items and tuple(fill_placeholder(item, number) for item in node.items),
     )
 
 
-def has_hole(node: Node) -> bool:
+def has_placeholder(node: Node) -> bool:
     """Return whether a value contains the placeholder."""
     inside = [*(node.fields or {}).values(), *(node.items or ())]
-    return node.text == HOLE or any(has_hole(node_inside) for node_inside in inside)
+    return node.text == HOLE or any(has_placeholder(node_inside) for node_inside in inside)
 
 
-def reaching(free: Free, least_bps: float) -> Free:
+def extend_range(free: FreeParameter, least_bps: float) -> FreeParameter:
     """Return a free rate whose range starts at a measured rate if required. Raises BadInput."""
     if not free.from_measured:
         return free
-    least = float(f"{least_bps / rate(f'1{free.unit}'):.4g}")
+    least = float(f"{least_bps / parse_rate(f'1{free.unit}'):.4g}")
     if least >= free.most:
         raise mapping_of(free.node)["to"].bad_value(
             f"less than the fitted numbers need ({least:g}{free.unit})"
@@ -117,7 +118,7 @@ def read_amount(node: Node) -> tuple[float, str]:
     return float(match[1]), match[2]
 
 
-def read_free(name: str, node: Node) -> Free:
+def read_free(name: str, node: Node) -> FreeParameter:
     """Parse a free parameter such as {from: 0.01bdp, to: 3bdp}. Raises BadInput."""
     values: dict[str, Any] = FREE(node)
     given = mapping_of(node)
@@ -125,10 +126,11 @@ def read_free(name: str, node: Node) -> Free:
     if field_of(sets) is None:
         if values["sets"]:
             raise given["sets"].bad_value(
-                f"nothing that can be set ({documents.meant(sets, known_names())})"
+                f"nothing that can be set ({documents.suggest_name(sets, known_names())})"
             )
         raise node.bad(
-            f"nothing that can be set ({documents.meant(name, known_names())}, or sets: NAME)"
+            f"nothing that can be set ({documents.suggest_name(name, known_names())},"
+            " or sets: NAME)"
         )
     least, unit = values["from"]
     most, unit_of_most = values["to"]
@@ -146,9 +148,9 @@ def read_free(name: str, node: Node) -> Free:
     log = values["scale"] == "log"
     if log and least <= 0:
         raise given["from"].bad_value("a log scale begins above 0 (or scale: linear)")
-    if values["within"] is not None and not has_hole(values["within"]):
+    if values["within"] is not None and not has_placeholder(values["within"]):
         raise given["within"].bad(f"{HOLE} does not stand in it: say where the number goes")
-    free = Free(
+    free = FreeParameter(
         name, sets, least, most, unit, log, values["whole"], node, values["within"], from_measured
     )
     for position in (0.0, 1.0):
@@ -156,7 +158,7 @@ def read_free(name: str, node: Node) -> Free:
     return free
 
 
-def read_word(word: str) -> Free:
+def read_word(word: str) -> FreeParameter:
     """Parse an argument of --free: NAME=FROM..TO or NAME=FROM..TO:linear. Raises BadInput."""
     name, equals, ends = word.partition("=")
     low, dots, rest = ends.partition("..")
@@ -171,12 +173,12 @@ def read_word(word: str) -> Free:
     return read_free(name, document)
 
 
-def read_all_free(node: Node) -> tuple[Free, ...]:
+def read_all_free(node: Node) -> tuple[FreeParameter, ...]:
     """Parse every free parameter of a file. Raises BadInput."""
     return tuple(read_free(name, field) for name, field in mapping_of(node).items())
 
 
-def check_free(free: Sequence[Free]) -> None:
+def check_free(free: Sequence[FreeParameter]) -> None:
     """Reject settings that are set twice. Raises BadInput."""
     seen: dict[str, str] = {}
     for parameter in free:
@@ -185,7 +187,7 @@ def check_free(free: Sequence[Free]) -> None:
         seen[parameter.sets] = parameter.name
 
 
-FREE = documents.mapping(
+FREE = documents.mapping_reader(
     {
         "from": documents.KeySchema(documents.Reader(read_start, {}), required=True),
         "to": documents.KeySchema(documents.Reader(read_amount, {}), required=True),

@@ -24,7 +24,7 @@ MIN_BPS = 1e3
 
 
 @dataclass(frozen=True)
-class Limits:
+class TheoryInputs:
     """The parameters of a run that the theory uses."""
 
     rate_bps: int | None
@@ -44,13 +44,13 @@ class Limits:
             if flow.is_tcp
         )
         limits = [wanted_bps, HEADERS * self.rate_bps] if self.rate_bps else [wanted_bps]
-        return max(MIN_BPS, least_of(limits))
+        return max(MIN_BPS, smooth_minimum(limits))
 
 
-def limits_of(run: RunSpec) -> Limits:
+def theory_inputs(run: RunSpec) -> TheoryInputs:
     direction = run.path[run.data_direction]
     rtt_s = max(1e-3, run.path.rtt_ms / 1000)
-    return Limits(
+    return TheoryInputs(
         rate_bps=direction.rate_bps,
         loss=mean_loss(direction.loss),
         rtt_s=rtt_s,
@@ -59,7 +59,7 @@ def limits_of(run: RunSpec) -> Limits:
     )
 
 
-def least_of(limits: list[float]) -> float:
+def smooth_minimum(limits: list[float]) -> float:
     """Return a smooth approximation of the minimum."""
     return float(sum(limit**-SHARP for limit in limits) ** (-1 / SHARP))
 
@@ -72,4 +72,4 @@ def flow_bps(flow: FlowSpec, window_bytes: float, rtt_s: float, loss: float) -> 
             limits.append(1e6)
     else:
         limits.append(cubic_throughput_bps(max(MIN_LOSS, loss), rtt_s))
-    return flow.streams * (1 - loss) * least_of(limits)
+    return flow.streams * (1 - loss) * smooth_minimum(limits)

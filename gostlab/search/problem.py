@@ -12,14 +12,14 @@ import numpy as np
 
 from gostlab.search.level_set import LAST_TURNS, ProposedRun
 from gostlab.search.observations import Measurements, Observation
-from gostlab.search.parameters import Free
-from gostlab.search.prior_mean import Limits, limits_of
-from gostlab.spec.compile import resolve
+from gostlab.search.parameters import FreeParameter
+from gostlab.search.prior_mean import TheoryInputs, theory_inputs
+from gostlab.spec.compile import compile_run
 from gostlab.spec.fit_record import FIT, JUDGE
 from gostlab.spec.profile import Profile
 from gostlab.spec.run_spec import RunSpec
-from gostlab.spec.settings import Setting, merged, read_override
-from gostlab.spec.units import rate, share
+from gostlab.spec.settings import Setting, merge_layers, read_override
+from gostlab.spec.units import parse_rate, parse_share
 from gostlab.tcpmodel.response import bdp_bytes
 
 MATRIX = "fit"
@@ -35,7 +35,7 @@ class FitOrder:
     name: str  # name of the profile to write
     base: Profile
     measurements: Measurements
-    free: tuple[Free, ...]
+    free: tuple[FreeParameter, ...]
     own: Mapping[str, Setting]  # settings of the command line
     points: int
     members: int
@@ -64,7 +64,7 @@ class FitOrder:
         """Return the settings of a row's runs without the free ones."""
         path = read_override("profile", str(self.base.path_on_disk), origin="PROFILE")[0]
         # Settings of the command line override those of the file.
-        return {**merged(self.measurements.settings, row.levels, self.own), "profile": path}
+        return {**merge_layers(self.measurements.settings, row.levels, self.own), "profile": path}
 
     def whole_s(self, row: Observation) -> int:
         """Return the duration of a row's measurement, s."""
@@ -99,7 +99,7 @@ class FitOrder:
         explicit = {**drop_overridden(base, chosen), **chosen, "duration": length}
         if self.machine == "native":
             explicit["clock"] = read_override("clock", "real")[0]
-        run = resolve(self.experiment, MATRIX, explicit, written, self.machine)
+        run = compile_run(self.experiment, MATRIX, explicit, written, self.machine)
         return replace(run, repetition=ask.repetition, seed=1000 * self.seed + ask.repetition)
 
     def explaining_window(self) -> tuple[float, float] | None:
@@ -139,11 +139,11 @@ class FitOrder:
 
 
 # Many positions have the same text of four digits.
-loss_of = cache(lambda text: float(share(text)))
-rate_of = cache(rate)
+loss_of = cache(lambda text: float(parse_share(text)))
+rate_of = cache(parse_rate)
 
 
-class Expected:
+class TheoryRates:
     """Compute the theoretical rates of a fit's runs.
 
     The search evaluates tens of thousands of positions, and compiling a run for each takes a
@@ -152,7 +152,7 @@ class Expected:
 
     def __init__(self, order: FitOrder) -> None:
         self._order = order
-        self._middle: dict[int, Limits] = {}
+        self._middle: dict[int, TheoryInputs] = {}
         self._quick: dict[int, bool] = {}
 
     def __call__(self, number: int, positions: np.ndarray) -> np.ndarray:
@@ -160,10 +160,10 @@ class Expected:
         limits = self._quickly if self._is_quick(number) else self._by_a_run
         return np.log([limits(number, position).goodput_bps for position in positions.tolist()])
 
-    def _by_a_run(self, number: int, position: Sequence[float]) -> Limits:
-        return limits_of(self._order.run(ProposedRun(tuple(position), number, True)))
+    def _by_a_run(self, number: int, position: Sequence[float]) -> TheoryInputs:
+        return theory_inputs(self._order.run(ProposedRun(tuple(position), number, True)))
 
-    def _quickly(self, number: int, position: Sequence[float]) -> Limits:
+    def _quickly(self, number: int, position: Sequence[float]) -> TheoryInputs:
         changed: dict[str, Any] = {}
         for free, at in zip(self._order.free, position, strict=True):
             what = free.sets.rpartition(".")[2]

@@ -4,10 +4,10 @@
 import re
 from dataclasses import dataclass
 
-from gostlab.search.parameters import Free, read_free
+from gostlab.search.parameters import FreeParameter, read_free
 from gostlab.spec import settings
 from gostlab.spec.units import quoted
-from gostlab.spec.yaml_source import meant, parse_document
+from gostlab.spec.yaml_source import parse_document, suggest_name
 
 # Default ranges for axes of which --over has only the name.
 DEFAULT_RANGES = {
@@ -23,11 +23,11 @@ FORM = "NAME=FROM..TO or NAME=A|B|C (like rtt=10ms..100ms, queue=fifo|codel)"
 
 
 @dataclass(frozen=True)
-class Axis:
+class SearchAxis:
     """A setting that is searched: a range of numbers, or levels."""
 
     sets: str
-    free: Free | None = None
+    free: FreeParameter | None = None
     levels: tuple[str, ...] = ()
 
     def text(self, value: float | str) -> str:
@@ -41,7 +41,7 @@ class Axis:
         return f"{self.sets}: {self.free.text(0.0)} to {self.free.text(1.0)}, {self.free.scale}"
 
 
-def read_axes(text: str) -> tuple[Axis, ...]:
+def read_axes(text: str) -> tuple[SearchAxis, ...]:
     """Parse an --over argument such as `rate,rtt=10ms..100ms,queue=fifo|codel`. Raises BadInput."""
     axes = [read_axis(word.strip()) for word in text.split(",")]
     for number, axis in enumerate(axes):
@@ -50,27 +50,27 @@ def read_axes(text: str) -> tuple[Axis, ...]:
     return tuple(axes)
 
 
-def read_axis(word: str) -> Axis:
+def read_axis(word: str) -> SearchAxis:
     """Parse one axis of --over. Raises BadInput."""
     name, _, ends = word.partition("=")
     name = settings.setting_called(name)
     if settings.field_of(name) is None:
         raise settings.BadInput(
-            f"--over {quoted(word)}: no such setting ({meant(name, settings.known_names())})"
+            f"--over {quoted(word)}: no such setting ({suggest_name(name, settings.known_names())})"
         )
     ends = ends or DEFAULT_RANGES.get(name.rpartition(".")[2], "")
     low, dots, high = ends.partition("..")
     if dots and low and high:
-        return Axis(name, read_range(name, low, high))
+        return SearchAxis(name, read_range(name, low, high))
     levels = tuple(level.strip() for level in ends.split("|"))
     if not ends or not all(levels) or len(levels) < 2:
         raise settings.BadInput(f"--over {quoted(word)}: from where to where? Write {FORM}")
     for level in levels:
         settings.read_override(name, level, origin=f"--over {name}")
-    return Axis(name, levels=levels)
+    return SearchAxis(name, levels=levels)
 
 
-def read_range(name: str, low: str, high: str) -> Free:
+def read_range(name: str, low: str, high: str) -> FreeParameter:
     """Parse a range, which has a log scale if it begins above 0. Raises BadInput."""
     log = re.match(r"0(\.0*)?(?![\d.])", low) is None
     is_whole = re.fullmatch(r"\d+", low) is not None and re.fullmatch(r"\d+", high) is not None

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from gostlab.errors import bounded
+from gostlab.errors import require_bounds
 from gostlab.install.locate import MissingPart
 from gostlab.registry.congestion_controls import check_known, parse_control
 from gostlab.results import metrics, read_object
 from gostlab.search.harness import SearchHarness
-from gostlab.search.search_space import Axis
+from gostlab.search.search_space import SearchAxis
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import with_repetitions
 from gostlab.spec.yaml_source import BadInput
@@ -30,7 +30,7 @@ FIRST_SHARE = 5  # The first fifth of the budget is drawn at random.
 MINE, AGAINST = "mine", "against"
 
 
-def share(folder: Path) -> float | None:
+def goodput_share(folder: Path) -> float | None:
     """Return the congestion control's share of the goodput of both."""
     flows = (read_object(folder / "flows.json") or {}).get("flows") or ()
     rates = {row["name"]: float(row["goodput_bps"]) for row in flows}
@@ -48,14 +48,14 @@ def utilisation(folder: Path) -> float | None:
 
 def rtt_inflation(folder: Path) -> float | None:
     """Return the 95th percentile of the RTT over time, relative to the idle RTT."""
-    latency = metrics.latency(folder)
+    latency = metrics.latency_of_folder(folder)
     if latency is None or latency.srtt_ms is None:
         return None
     return latency.srtt_ms.p95 / latency.idle_rtt_ms
 
 
 @dataclass(frozen=True)
-class Measure:
+class PathMetric:
     """A metric that judges a path; a larger value is worse if `sign` is -1."""
 
     name: str
@@ -71,11 +71,13 @@ def percent(value: float) -> str:
 
 
 MEASURES = {
-    "share": Measure("share", "what it gets of both flows' sum", share, percent, needs_other=True),
-    "utilisation": Measure(
+    "share": PathMetric(
+        "share", "what it gets of both flows' sum", goodput_share, percent, needs_other=True
+    ),
+    "utilisation": PathMetric(
         "utilisation", "payload over the bottleneck's rate", utilisation, percent
     ),
-    "delay": Measure(
+    "delay": PathMetric(
         "delay",
         "95 % of the round trip over the idle one",
         rtt_inflation,
@@ -89,8 +91,8 @@ MEASURES = {
 class WorstSearchOptions:
     cc: str
     against: str | None
-    axes: tuple[Axis, ...]
-    measure: Measure
+    axes: tuple[SearchAxis, ...]
+    measure: PathMetric
     budget: int
     seed: int
     settings: Mapping[str, str]
@@ -157,7 +159,7 @@ class WorstSearchOptions:
                 f"--measure {self.measure.name}: beside whom? Write --against CC, or --measure"
                 f" {' or '.join(others)}"
             )
-        bounded(f"--budget {self.budget}", self.budget, MIN_BUDGET, MAX_BUDGET)
+        require_bounds(f"--budget {self.budget}", self.budget, MIN_BUDGET, MAX_BUDGET)
         for axis in self.axes:
             if axis.sets in self.settings or axis.sets in ("cc", "flows"):
                 raise BadInput(f"--over {axis.sets}: said by another option already")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gostlab import sandbox
 from gostlab.cli import common
-from gostlab.errors import bounded
+from gostlab.errors import require_bounds
 from gostlab.profile_import import profile_writer as writer
 from gostlab.search import harness as harnesses
 from gostlab.search import search_space, worst
@@ -39,13 +39,13 @@ def worst_arguments(parser: argparse.ArgumentParser) -> None:
         " (default: share with --against, else utilisation)",
     )
     add("--budget", type=int, default=200, help="total number of runs (default: 200)")
-    common.listed("--set", "NAME=VALUE", "set a setting of all runs")(parser)
+    common.declare_repeatable_option("--set", "NAME=VALUE", "set a setting of all runs")(parser)
     add("--seed", type=int, default=1, help="seed of search and runs (default: 1)")
-    common.jobs()(parser)
-    common.flag("--dry-run", "print the planned search and stop")(parser)
-    common.flag("--json", "print only the result, as JSON")(parser)
+    common.jobs_option()(parser)
+    common.declare_flag("--dry-run", "print the planned search and stop")(parser)
+    common.declare_flag("--json", "print only the result, as JSON")(parser)
     writer.add_output_arguments(parser)
-    common.results("folder of the runs")(parser)
+    common.results_option("folder of the runs")(parser)
     common.MACHINE(parser)
 
 
@@ -57,7 +57,7 @@ def worst_verb(arguments: argparse.Namespace) -> int:
 
     Raises BadInput, and the exceptions of a run.
     """
-    choice = sandbox.choose(arguments.machine)
+    choice = sandbox.choose_machine(arguments.machine)
     options = read_options(arguments)
     options.check()
     name = writer.profile_name(arguments.name, options.name)
@@ -99,7 +99,7 @@ def worst_verb(arguments: argparse.Namespace) -> int:
 
 def read_options(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
     """Parse the command line. Raises BadInput."""
-    bounded(f"--seed {arguments.seed}", arguments.seed, 0, experiment.MAX_SEED)
+    require_bounds(f"--seed {arguments.seed}", arguments.seed, 0, experiment.MAX_SEED)
     default = "share" if arguments.against else "utilisation"
     form = "name=value (like duration=10s)"
     return worst.WorstSearchOptions(

@@ -58,7 +58,7 @@ OWNER, STUDENT = "gostlab.owner", "gostlab.student"  # keys of an ASGI scope
 MAX_ANSWERING = 24
 
 
-class ClassDoor(Protocol):
+class ClassAccess(Protocol):
     """Know a class's students by their sessions."""
 
     @property
@@ -82,7 +82,7 @@ class AccessGuard:
     app: App
     token: str
     port: int
-    door: ClassDoor | None = None
+    door: ClassAccess | None = None
     answering: Counter[str] = field(default_factory=Counter)
 
     @property

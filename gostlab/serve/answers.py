@@ -11,7 +11,7 @@ from gostlab import results
 from gostlab.results import metrics
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.cell_result import CellResult, CellStatistics
-from gostlab.serve.sentences import Figure, FlowAnswer, PathAnswer, labels_of, sentence_of
+from gostlab.serve.sentences import FlowAnswer, MetricSummary, PathAnswer, labels_of, sentence_of
 from gostlab.spec.run_spec import RunSpec
 
 # A page shows all values of a few runs: no interval, and no clusters.
@@ -25,14 +25,14 @@ def answer_of(ends: Sequence[RunResult], tunnel: str | None) -> dict[str, Any]:
     run = ends[0].run
     counted = [end for end in ends if end.counts]
     cell = CellResult(runs=tuple(ends), statistics=NO_STATISTICS)
-    rows = [figures_of(end.folder, end.run) for end in counted]
+    rows = [run_metrics(end.folder, end.run) for end in counted]
     flows = [flow_answer(run, index, rows) for index in range(len(run.flows))] if rows else []
     rate_bps = metrics.bottleneck_rate_bps(run, 0.0)
-    mean_bps = metrics.mean_of_rate_steps_bps(metrics.bottleneck_steps(run), run.length_s)
+    mean_bps = metrics.mean_of_rate_steps_bps(metrics.bottleneck_rate_steps(run), run.length_s)
     waits = [row["wait_p95_ms"] for row in rows if row["wait_p95_ms"] is not None]
     path = PathAnswer(
         rate_mbit=(mean_bps or rate_bps) / 1e6 if rate_bps else None,
-        wait_p95_ms=Figure(tuple(waits)) if waits else None,
+        wait_p95_ms=MetricSummary(tuple(waits)) if waits else None,
         tunnel=tunnel,
         runs=len(rows),
         flows=tuple(flows),
@@ -47,18 +47,18 @@ def answer_of(ends: Sequence[RunResult], tunnel: str | None) -> dict[str, Any]:
         "folder": str(ends[0].folder),
         "name": ends[0].folder.name,
         "wall_s": round(sum(float(end.status.get("wall_s") or 0) for end in ends), 2),
-        "wait_p95_ms": figure_json(path.wait_p95_ms),
+        "wait_p95_ms": metric_json(path.wait_p95_ms),
         "flows": [flow_json(flow) for flow in flows],
     }
 
 
-def figures_of(folder: Path, run: RunSpec) -> dict[str, Any]:
+def run_metrics(folder: Path, run: RunSpec) -> dict[str, Any]:
     """Return the metrics of one run, by flow. Raises OSError."""
     from gostlab.analysis.load.run_folder import RunFolder, load_run
     from gostlab.analysis.load.series import flow_srtt_ms
-    from gostlab.analysis.stats.coexistence import contest_of_run, resent_of
+    from gostlab.analysis.stats.coexistence import contest_of_run, retransmissions_of
 
-    delays = metrics.latency(folder)
+    delays = metrics.latency_of_folder(folder)
     rows = {row["name"]: row for row in (results.read_object(folder / "flows.json") or {})["flows"]}
     loaded = load_run(folder)
     contest = contest_of_run(loaded) if isinstance(loaded, RunFolder) else None
@@ -69,7 +69,7 @@ def figures_of(folder: Path, run: RunSpec) -> dict[str, Any]:
         trips = row.get("round_trips") or {}
         rival = shares.get(flow.name)
         spread = flow_srtt_ms(loaded, flow.name) if isinstance(loaded, RunFolder) else None
-        resent = resent_of(loaded, flow.name) if isinstance(loaded, RunFolder) else None
+        resent = retransmissions_of(loaded, flow.name) if isinstance(loaded, RunFolder) else None
         goodput_bps = row.get("goodput_bps") if flow.kind != "ping" else None
         goodput_mbit = None if goodput_bps is None else goodput_bps / 1e6
         flows[flow.name] = {
@@ -88,10 +88,10 @@ def flow_answer(run: RunSpec, index: int, rows: Sequence[Mapping[str, Any]]) -> 
     """Return a flow's metrics over all runs that count."""
     flow = run.flows[index]
 
-    def over_runs(name: str) -> Figure | None:
+    def over_runs(name: str) -> MetricSummary | None:
         values = [row["flows"][flow.name][name] for row in rows]
         known = tuple(float(value) for value in values if value is not None)
-        return Figure(known) if known else None
+        return MetricSummary(known) if known else None
 
     return FlowAnswer(
         name=flow.name,
@@ -109,11 +109,11 @@ def flow_answer(run: RunSpec, index: int, rows: Sequence[Mapping[str, Any]]) -> 
 
 def flow_json(flow: FlowAnswer) -> dict[str, object]:
     names = ("mbit", "share", "p95_ms", "resent", "resent_share", "lost")
-    figures = {name: figure_json(getattr(flow, name)) for name in names}
+    figures = {name: metric_json(getattr(flow, name)) for name in names}
     return {"name": flow.name, "label": flow.label, "kind": flow.kind, **figures}
 
 
-def figure_json(figure: Figure | None) -> dict[str, float] | None:
+def metric_json(figure: MetricSummary | None) -> dict[str, float] | None:
     """Return a metric's median and, of several runs, its lowest and highest value."""
     if figure is None:
         return None

@@ -24,7 +24,7 @@ from gostlab.serve.class_app import ClassRoutes, json_response
 from gostlab.serve.class_work import ClassWork
 from gostlab.serve.declarations import declarations
 from gostlab.serve.questions import parse_question, setting_named
-from gostlab.serve.run_pool import Busy, RunPool, ServedRun
+from gostlab.serve.run_pool import RunPool, ServedRun, TooManyWaiting
 
 PAGE = Path(__file__).parent / "page"
 VENDOR = PACKAGE / "analysis" / "vendor"
@@ -40,12 +40,12 @@ NOT_JSON = "not JSON that this server reads"
 TC_DEVICE = "eth0"
 
 
-def refused(error: Complaint, status: int = 400) -> Response:
+def error_response(error: Complaint, status: int = 400) -> Response:
     text = str(error)
     return json_response({"key": setting_named(text), "text": text}, status)
 
 
-class Pages:
+class PageRoutes:
     """Hold the page's files, read once: no path of a request reaches the file system."""
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ class Pages:
         return self.response(name)
 
     def response(self, name: str) -> Response:
-        kind = TYPES[Path(name).suffix]
-        return Response(self._files[name], media_type=f"{kind}; charset=utf-8")
+        media_type = TYPES[Path(name).suffix]
+        return Response(self._files[name], media_type=f"{media_type}; charset=utf-8")
 
 
-class Runs:
+class RunRoutes:
     """Answer requests about runs."""
 
     def __init__(self, pool: RunPool) -> None:
@@ -86,16 +86,16 @@ class Runs:
         try:
             body = json.loads(await request.body())
         except (ValueError, RecursionError):
-            return refused(BadInput(NOT_JSON))
+            return error_response(BadInput(NOT_JSON))
         except ClientDisconnect:
             return Response(status_code=400)
         try:
             question = await run_in_threadpool(parse_question, body)
             run = self._pool.ask(question, client_of(request), request.scope[STUDENT])
-        except Busy as error:
-            return refused(error, 429)
+        except TooManyWaiting as error:
+            return error_response(error, 429)
         except Complaint as error:
-            return refused(error)
+            return error_response(error)
         return json_response({"id": run.id, "name": question.question.name}, 202)
 
     async def cancel(self, request: Request) -> Response:
@@ -152,7 +152,7 @@ async def no_icon(_request: Request) -> Response:
 
 def make_app(pool: RunPool, token: str, port: int, work: ClassWork | None = None) -> AccessGuard:
     """Return the application: the routes behind their guard; `work` is a class's."""
-    pages, runs = Pages(), Runs(pool)
+    pages, runs = PageRoutes(), RunRoutes(pool)
     course = work.course if work else None
     offered = json_response({**declarations(), "course": course.course if course else None})
 

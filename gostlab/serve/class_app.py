@@ -143,7 +143,7 @@ class ClassRoutes:
         if pupil is None:
             self._wrong.add(name.casefold())
             return json_response({"text": "no student of this class with that name and code"}, 403)
-        cookie = self._session_cookie(self._course.session(pupil.primary))
+        cookie = self._session_cookie(self._course.session(pupil.primary_identifier))
         return Response(status_code=204, headers={"set-cookie": cookie})
 
     async def leave(self, _request: Request) -> Response:
@@ -171,7 +171,7 @@ class ClassRoutes:
 
     async def me(self, request: Request) -> Response:
         student = self.student(request)
-        pupil = self._course.roster.known_as(student)
+        pupil = self._course.roster.find_by_identifier(student)
         name = pupil.shown_name if pupil else student
 
         def labs() -> list[dict[str, object]]:
@@ -258,7 +258,9 @@ class ClassRoutes:
 
     async def grades(self, request: Request) -> Response:
         self.require_teacher(request)
-        printed, tables = await run_in_threadpool(self._work.grades, self.named_lab(request))
+        printed, tables = await run_in_threadpool(
+            self._work.grade_hand_ins, self.named_lab(request)
+        )
         return json_response({"printed": printed, "tables": tables})
 
     async def grade_table(self, request: Request) -> Response:

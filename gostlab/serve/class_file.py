@@ -17,11 +17,24 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gostlab.classroom.assignment import PUBLIC_COURSE, Assignment, assigned, read_secret
 from gostlab.classroom.lab import CourseLab, load_lab
-from gostlab.classroom.roster import Pupil, Roster, read_roster
+from gostlab.classroom.roster import Roster, Student, read_roster
+from gostlab.classroom.student_assignment import (
+    PUBLIC_COURSE,
+    Assignment,
+    assignment_in_course,
+    read_secret,
+)
 from gostlab.errors import BadInput
-from gostlab.spec.yaml_source import Node, key, list_of, load_document, record, takes, text_of
+from gostlab.spec.yaml_source import (
+    Node,
+    key,
+    list_of,
+    load_document,
+    record_reader,
+    takes,
+    text_of,
+)
 
 CODE_BYTES = 5  # 8 letters and digits of base32: guesses are counted (class_app)
 WORK = "class-work"
@@ -76,7 +89,7 @@ class ClassFile:
         return next((lab for lab in self.labs if lab.name == name), None)
 
     def assignment(self, lab: CourseLab, student: str) -> Assignment:
-        return assigned(lab, student, self.course, self.secret)
+        return assignment_in_course(lab, student, self.course, self.secret)
 
     def derive(self, purpose: str, student: str) -> bytes:
         """Return what only a holder of the secret can compute, for one purpose and student."""
@@ -89,10 +102,10 @@ class ClassFile:
         text = base64.b32encode(digest).decode("ascii").lower()
         return f"{text[:4]}-{text[4:]}"
 
-    def joining(self, name: str, code: str) -> Pupil | None:
+    def joining(self, name: str, code: str) -> Student | None:
         """Return the student with a name and a code, or None if they are not of one."""
-        pupil = self.roster.known_as(name.strip())
-        wanted = self.code(pupil.primary if pupil else "").replace("-", "")
+        pupil = self.roster.find_by_identifier(name.strip())
+        wanted = self.code(pupil.primary_identifier if pupil else "").replace("-", "")
         given = "".join(code.split()).replace("-", "").lower()
         is_right = hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
         return pupil if pupil and is_right else None
@@ -102,10 +115,13 @@ class ClassFile:
 
     @cached_property
     def students_by_session(self) -> Mapping[str, str]:
-        return {self.session(pupil.primary): pupil.primary for pupil in self.roster.pupils}
+        return {
+            self.session(pupil.primary_identifier): pupil.primary_identifier
+            for pupil in self.roster.pupils
+        }
 
 
-READ_CLASS = record(ClassFile)
+READ_CLASS = record_reader(ClassFile)
 
 
 def load_class(path: Path) -> ClassFile:

@@ -21,7 +21,6 @@ from pathlib import Path
 from gostlab import api
 from gostlab.atomic_write import write_whole
 from gostlab.classroom.answers import SEALED, TIME, Answers, read_answers, read_sealed, sheet_of
-from gostlab.classroom.assignment import Assignment
 from gostlab.classroom.expressions import FormulaError, Value, evaluate, format_value
 from gostlab.classroom.grading import (
     RESULTS,
@@ -32,10 +31,11 @@ from gostlab.classroom.grading import (
     score_answer,
 )
 from gostlab.classroom.lab import ANSWERS, GUIDE, SECTIONS, CourseLab, Point
-from gostlab.classroom.safe_extract import check_folder, pack
+from gostlab.classroom.safe_extract import check_folder, pack_hand_in
+from gostlab.classroom.student_assignment import Assignment
 from gostlab.classroom.workspace import (
     FIGURE,
-    begin,
+    create_coursework,
     find_unfinished,
     seal_predictions,
     seed_of_predictions,
@@ -51,7 +51,7 @@ from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import MAX_BYTES, load_text
 
 STUDENTS, HANDED_IN, GRADED = "students", "handed-in", "graded"
-REQUESTED = ".runs-requested"  # hidden: `pack` leaves it out
+REQUESTED = ".runs-requested"  # hidden: `pack_hand_in` leaves it out
 REPORT = Path("report", "report.html")
 REPORT_WITHIN_S = 300.0
 GRADES_WITHIN_S = 900.0
@@ -80,7 +80,7 @@ class LabWork:
 
     @property
     def has_begun(self) -> bool:
-        return (self.folder / ANSWERS).is_file()  # `begin` writes it last
+        return (self.folder / ANSWERS).is_file()  # `create_coursework` writes it last
 
     @property
     def is_sealed(self) -> bool:
@@ -151,13 +151,13 @@ class ClassWork:
         (course.folder / STUDENTS).mkdir(parents=True, exist_ok=True)
         for work in self.all_works():
             if work.is_requested:
-                self.submit(work)
+                self.enqueue(work)
 
     def all_works(self) -> Iterator[LabWork]:
         """Yield the works that have begun."""
         for pupil in self.course.roster.pupils:
             for lab in self.course.labs:
-                work = self.work(pupil.primary, lab)
+                work = self.work(pupil.primary_identifier, lab)
                 if work.has_begun:
                     yield work
 
@@ -177,7 +177,7 @@ class ClassWork:
         self.seen[student] = time.time(), lab.name
         with work.lock:
             if not work.has_begun:
-                begin(work.assignment, work.folder)
+                create_coursework(work.assignment, work.folder)
         return work
 
     # -- runs
@@ -198,9 +198,9 @@ class ClassWork:
                 return
             write_whole(work.folder / REQUESTED, "")
             work.complaint = ""
-        self.submit(work)
+        self.enqueue(work)
 
-    def submit(self, work: LabWork) -> None:
+    def enqueue(self, work: LabWork) -> None:
         self._pool.queue.submit(work.assignment.student, self.execute_next, work, frozenset())
 
     def execute_next(self, work: LabWork, tried: frozenset[str]) -> None:
@@ -273,10 +273,10 @@ class ClassWork:
             left += grade(work.assignment, work.folder).problems
             if as_it_is or not left:
                 work.archive.parent.mkdir(parents=True, exist_ok=True)
-                pack(work.folder, work.archive)
+                pack_hand_in(work.folder, work.archive)
             return left
 
-    def grades(self, lab: CourseLab) -> tuple[str, list[str]]:
+    def grade_hand_ins(self, lab: CourseLab) -> tuple[str, list[str]]:
         """Grade all hand-ins of a lab by the grader; return what it printed, and its tables.
 
         Raises BadInput, OSError.
@@ -294,7 +294,7 @@ class ClassWork:
         """Return the arguments of the grader's command."""
         course, here = self.course, self.course.folder
         return [
-            *("grade", lab.word, str(here / HANDED_IN / lab.name)),
+            *("grade", lab.command_word, str(here / HANDED_IN / lab.name)),
             *("--roster", str(course.roster_path), "--course", course.course),
             *("--secret", str(course.secret_path), "--out", str(here / GRADED / lab.name)),
         ]
@@ -347,15 +347,16 @@ class ClassWork:
         now_s = time.time()
         rows = []
         for pupil in self.course.roster.pupils:
-            seen_s, at = self.seen.get(pupil.primary, (0.0, ""))
+            seen_s, at = self.seen.get(pupil.primary_identifier, (0.0, ""))
             stages = {
-                lab.name: self.stage_json(self.work(pupil.primary, lab)) for lab in self.course.labs
+                lab.name: self.stage_json(self.work(pupil.primary_identifier, lab))
+                for lab in self.course.labs
             }
             rows.append(
                 {
-                    "student": pupil.primary,
+                    "student": pupil.primary_identifier,
                     "name": pupil.shown_name,
-                    "code": self.course.code(pupil.primary),
+                    "code": self.course.code(pupil.primary_identifier),
                     "seen_ago_s": round(now_s - seen_s) if seen_s else None,
                     "at": at,
                     "labs": stages,
@@ -416,13 +417,13 @@ class ClassWork:
 
 def question_json(point: Point, values: Mapping[str, Value], answers: Answers) -> dict[str, object]:
     section, key = point.answer or ("", "")
-    kind = "text" if point.by_hand else "number" if point.within else "word"
+    input_type = "text" if point.by_hand else "number" if point.within else "word"
     return {
         "section": section,
         "key": key,
         "says": fill_or_keep(point.says, values),
         "points": point.points,
-        "kind": kind,
+        "kind": input_type,
         "text": answers.text(section, key),
     }
 

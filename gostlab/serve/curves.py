@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gostlab.cli.live_view import Tail
+from gostlab.cli.live_view import JsonLinesTail
 from gostlab.results import is_number
 from gostlab.results.metrics import bottleneck_rate_bps, path_leg
 from gostlab.spec.run_spec import RunSpec
@@ -61,9 +61,9 @@ class RunCurves:
 
     def __post_init__(self) -> None:
         self._interval_s = self.run.sample_ms / 1000
-        self._queues = Tail(self.folder / "queues.jsonl")
-        self._sockets = Tail(self.folder / "sockets.jsonl")
-        self._pings = Tail(self.folder / "pings.jsonl")
+        self._queues = JsonLinesTail(self.folder / "queues.jsonl")
+        self._sockets = JsonLinesTail(self.folder / "sockets.jsonl")
+        self._pings = JsonLinesTail(self.folder / "pings.jsonl")
         self._kinds = {flow.name: flow for flow in self.run.flows}
         self._last_index = round(self.run.length_s / self._interval_s)
         self._delivered: dict[str, dict[Any, float]] = defaultdict(dict)

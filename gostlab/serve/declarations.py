@@ -198,8 +198,8 @@ def declarations() -> dict[str, object]:
             {"name": name, "label": cc_label(name), "colour": cc_colour(name)} for name in controls
         ],
         "tunnels": [
-            {"name": name, "legs": [] if kind.is_direct else list(kind.legs)}
-            for name, kind in tunnel_kinds().items()
+            {"name": name, "legs": [] if declaration.is_direct else list(declaration.legs)}
+            for name, declaration in tunnel_kinds().items()
         ],
         "kernels": [SHIPPED, *declared_kernels(), *own_kernels()],
         "presets": [*PRESETS, *profile_presets()],

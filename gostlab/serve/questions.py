@@ -95,8 +95,8 @@ def parse_question(body: object) -> AskedQuestion:
     if not isinstance(body, Mapping):
         raise BadInput("not a question: an object with settings")
     given = read_settings(body.get("settings"))
-    repetitions = read_whole(body.get("repeat", 1), "repeat", MAX_REPETITIONS)
-    seed = read_whole(body.get("seed", 1), "seed", 2**31 - 1)
+    repetitions = read_whole_number(body.get("repeat", 1), "repeat", MAX_REPETITIONS)
+    seed = read_whole_number(body.get("seed", 1), "seed", 2**31 - 1)
     for name in given:
         setting = name.rpartition(".")[2] if name not in REFUSED_SETTINGS else name
         if setting in REFUSED_SETTINGS:
@@ -127,7 +127,7 @@ def read_settings(value: object) -> dict[str, str]:
     return given
 
 
-def read_whole(value: object, name: str, largest: int) -> int:
+def read_whole_number(value: object, name: str, largest: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
         raise BadInput(f"--{name} {value!r:.40}: not a whole number from 1 to {largest}")
     return value
@@ -136,7 +136,7 @@ def read_whole(value: object, name: str, largest: int) -> int:
 def refuse_files_and_programs(question: Question) -> None:
     """Reject what names a file or a command, wherever it stands. Raises BadInput."""
     values: dict[str, object] = {**question.settings, **question.factors}
-    for name, text in leaves(values):
+    for name, text in scalar_leaves(values):
         last = name.rpartition(".")[2]
         if last in REFUSED_FLOW_FIELDS or (last == "kind" and text in REFUSED_KINDS):
             raise BadInput(f"--{name}: not from this page: it runs a program")
@@ -144,14 +144,14 @@ def refuse_files_and_programs(question: Question) -> None:
             raise BadInput(f"--{name} {json.dumps(text)[:60]}: not from this page: it reads a file")
 
 
-def leaves(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+def scalar_leaves(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield every scalar of nested mappings and lists as text, with its dotted name."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from leaves(inner, f"{name}.{key}" if name else str(key))
+            yield from scalar_leaves(inner, f"{name}.{key}" if name else str(key))
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for inner in value:
-            yield from leaves(inner, name)
+            yield from scalar_leaves(inner, name)
     else:
         yield name, str(value)
 

@@ -43,7 +43,7 @@ FRAME_BYTES = 1514  # a full packet on the wire
 Event = tuple[str, dict[str, object]]  # its name and its data
 
 
-class Busy(Complaint):
+class TooManyWaiting(Complaint):
     """Report that too many questions wait."""
 
 
@@ -191,7 +191,7 @@ class RunPool:
                 return same
             active = sum(not run.ended and run.who == who for run in self._runs.values())
             if self._closed or active >= MAX_ACTIVE:
-                raise Busy("too many questions at once: ask again in a moment")
+                raise TooManyWaiting("too many questions at once: ask again in a moment")
             run = ServedRun(secrets.token_urlsafe(9), question, who, {client})
             self._runs[run.id] = run
             for old in [old for old in self._runs.values() if old.ended][:-MAX_KEPT]:
@@ -260,7 +260,7 @@ class RunPool:
     def accept(self, run: ServedRun) -> None:
         """Publish the answer of finished runs, or let a runner execute the missing ones."""
         question = run.question
-        run.publish("accepted", accepted(run.id, question, self.folder))
+        run.publish("accepted", accepted_json(run.id, question, self.folder))
         runs = question.experiment.runs
         settled = all(
             results.is_settled(run_folder(one, self.folder), one, retry_failed=False)
@@ -289,7 +289,7 @@ class RunPool:
         missing = api.missing_parts([run], jobs=1)
         if missing.any:
             command = f"{question.exports()['command']} brings it"
-            raise BadInput(f"{missing.words}: not there yet: {command:.400}")
+            raise BadInput(f"{missing.names_line}: not there yet: {command:.400}")
         self._provided.add(needed)
 
     def execute(self, run: ServedRun) -> bool:
@@ -346,7 +346,7 @@ def follow_samples(run: ServedRun, observer: CurveObserver, done: threading.Even
             run.cancel()
 
 
-def accepted(run_id: str, question: AskedQuestion, folder: Path) -> dict[str, object]:
+def accepted_json(run_id: str, question: AskedQuestion, folder: Path) -> dict[str, object]:
     """Return what the page needs to know of a question before its first sample."""
     run = question.run
     direction = run.path[run.data_direction]
@@ -361,7 +361,7 @@ def accepted(run_id: str, question: AskedQuestion, folder: Path) -> dict[str, ob
         "rate_steps": [[at_s, bps / 1e6] for at_s, bps in steps if bps],
         "rtt_ms": rtt_ms,
         "limit_pkts": direction.buffer_pkts,
-        "full_ms": full_ms(direction.buffer_pkts, rate_bps, run.mtu),
+        "full_ms": full_queue_ms(direction.buffer_pkts, rate_bps, run.mtu),
         "bdp_pkts": rate_bps * rtt_ms / 8000 / run.mtu if rate_bps else None,
         "length_s": run.length_s,
         "sample_ms": run.sample_ms,
@@ -382,7 +382,7 @@ def accepted(run_id: str, question: AskedQuestion, folder: Path) -> dict[str, ob
     }
 
 
-def full_ms(limit_pkts: int | None, rate_bps: int | None, mtu: int) -> float | None:
+def full_queue_ms(limit_pkts: int | None, rate_bps: int | None, mtu: int) -> float | None:
     """Return how long the last packet of a full queue waits, in ms."""
     if not limit_pkts or not rate_bps:
         return None

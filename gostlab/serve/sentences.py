@@ -36,7 +36,7 @@ SLOWER_PING = 0.25  # increase of the round trip, relative to the idle one, that
 
 
 @dataclass(frozen=True)
-class Figure:
+class MetricSummary:
     """Represent a metric of one or several runs: the median, and the values of all runs."""
 
     values: tuple[float, ...]
@@ -61,12 +61,12 @@ class FlowAnswer:
     label: str
     kind: str
     idle_rtt_ms: float
-    mbit: Figure | None = None
-    share: Figure | None = None  # share of the competing flows' rates
-    p95_ms: Figure | None = None  # round trip
-    resent: Figure | None = None  # segments
-    resent_share: Figure | None = None
-    lost: Figure | None = None  # pings
+    mbit: MetricSummary | None = None
+    share: MetricSummary | None = None  # share of the competing flows' rates
+    p95_ms: MetricSummary | None = None  # round trip
+    resent: MetricSummary | None = None  # segments
+    resent_share: MetricSummary | None = None
+    lost: MetricSummary | None = None  # pings
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class PathAnswer:
     """Represent what the sentence needs to know of a run beside its flows."""
 
     rate_mbit: float | None
-    wait_p95_ms: Figure | None
+    wait_p95_ms: MetricSummary | None
     tunnel: str | None
     runs: int
     flows: Sequence[FlowAnswer] = field(default_factory=tuple)
@@ -112,7 +112,7 @@ def sentence_of(answer: PathAnswer) -> str:
         udp = next((flow for flow in answer.flows if flow.mbit), None)
         if udp is None or udp.mbit is None:
             return "No flow got anything through."
-        return f"{udp.label} gets {mbit(udp.mbit.median)} through; {wait_of(answer)}."
+        return f"{udp.label} gets {format_mbit(udp.mbit.median)} through; {waiting_phrase(answer)}."
     if len(greedy) == 1:
         return single_sentence(answer, greedy[0])
     return contest_sentence(answer, greedy)
@@ -121,14 +121,14 @@ def sentence_of(answer: PathAnswer) -> str:
 def ping_sentence(
     answer: PathAnswer, ping: FlowAnswer, p95_ms: float, greedy: Sequence[FlowAnswer]
 ) -> str:
-    idle = milliseconds(ping.idle_rtt_ms)
+    idle = format_ms(ping.idle_rtt_ms)
     if p95_ms - ping.idle_rtt_ms < SLOWER_PING * ping.idle_rtt_ms:
-        start = f"Pings stay fast: {milliseconds(p95_ms)} (p95), {idle} when idle"
-        return f"{start}; {fills(answer, greedy)}." if greedy else f"{start}."
+        start = f"Pings stay fast: {format_ms(p95_ms)} (p95), {idle} when idle"
+        return f"{start}; {utilisation_phrase(answer, greedy)}." if greedy else f"{start}."
     ratio = p95_ms / ping.idle_rtt_ms if ping.idle_rtt_ms else 0.0
-    times = f"{figure(ratio, 2)} times the idle {idle}" if ratio else f"and {idle} when idle"
+    times = f"{format_number(ratio, 2)} times the idle {idle}" if ratio else f"and {idle} when idle"
     by = f": {greedy[0].label} keeps the queue full" if len(greedy) == 1 else ""
-    return f"Pings take {milliseconds(p95_ms)} (p95), {times}{by}."
+    return f"Pings take {format_ms(p95_ms)} (p95), {times}{by}."
 
 
 def single_sentence(answer: PathAnswer, flow: FlowAnswer) -> str:
@@ -136,57 +136,62 @@ def single_sentence(answer: PathAnswer, flow: FlowAnswer) -> str:
     used = used_share(answer, [flow])
     rate = flow.mbit.median if flow.mbit else 0.0
     if used is None:
-        return f"{flow.label} gets {mbit(rate)}{through}; {wait_of(answer)}."
+        return f"{flow.label} gets {format_mbit(rate)}{through}; {waiting_phrase(answer)}."
     if used >= FULL:
-        return f"{flow.label} fills {percent(used)} of the link{through}; {wait_of(answer)}."
+        part = format_percent(used)
+        return f"{flow.label} fills {part} of the link{through}; {waiting_phrase(answer)}."
     span = ""
     if answer.runs > 1 and flow.mbit:
         low, high = flow.mbit.ends
-        span = f" ({figure(low)}{EN_DASH}{figure(high)} in {answer.runs} runs)"
-    start = f"{flow.label} gets {figure(rate)} of {mbit(answer.rate_mbit or 0)}{span}{through}"
+        span = f" ({format_number(low)}{EN_DASH}{format_number(high)} in {answer.runs} runs)"
+    link = format_mbit(answer.rate_mbit or 0)
+    start = f"{flow.label} gets {format_number(rate)} of {link}{span}{through}"
     wait = answer.wait_p95_ms.median if answer.wait_p95_ms else 0.0
     if wait < SHORT_MS and flow.resent_share is not None and flow.resent_share.median > 0:
-        return f"{start}; {percent(flow.resent_share.median, 2)} of its packets were retransmitted."
-    return f"{start}; {wait_of(answer)}."
+        part = format_percent(flow.resent_share.median, 2)
+        return f"{start}; {part} of its packets were retransmitted."
+    return f"{start}; {waiting_phrase(answer)}."
 
 
 def contest_sentence(answer: PathAnswer, flows: Sequence[FlowAnswer]) -> str:
     used = used_share(answer, flows)
-    rest = wait_of(answer)
+    rest = waiting_phrase(answer)
     if used is not None and used < UNUSED:
-        rest = f"{percent(1 - used)} of the link stays unused"
+        rest = f"{format_percent(1 - used)} of the link stays unused"
     shared = [(flow, flow.share) for flow in flows if flow.share is not None]
     if len(shared) < 2:
-        rates = join([f"{flow.label} {mbit(flow.mbit.median)}" for flow in flows if flow.mbit])
+        rates = join_names(
+            [f"{flow.label} {format_mbit(flow.mbit.median)}" for flow in flows if flow.mbit]
+        )
         return f"{rates}; {rest}."
     by_share = sorted(shared, key=lambda pair: -pair[1].median)
     (top, top_share), (low, low_share) = by_share[0], by_share[-1]
     several, pair = answer.runs > 1, len(shared) == 2
     low_end, high_end = top_share.ends
     if several and pair and low_end < 0.5 < high_end:
-        span = f"{round(100 * low_end)} to {percent(high_end)}"
+        span = f"{round(100 * low_end)} to {format_percent(high_end)}"
         runs = f"{answer.runs}{NO_BREAK}runs"
         return f"Either may lead: {top.label} takes {span} of the traffic in {runs}; {rest}."
     if top_share.median - low_share.median < EVEN_WITHIN:
-        names = join([flow.label for flow, _ in shared])
+        names = join_names([flow.label for flow, _ in shared])
         parts = " : ".join(str(round(100 * share.median)) for _, share in shared)
         return f"{names} share evenly ({parts}); {rest}."
     span = ""
     if several:
-        ends = f"{round(100 * low_end)}{EN_DASH}{percent(high_end)}"
+        ends = f"{round(100 * low_end)}{EN_DASH}{format_percent(high_end)}"
         span = f" ({ends} in {answer.runs}{NO_BREAK}runs)"
-    lead = f"{top.label} takes {percent(top_share.median)} of the traffic{span}"
+    lead = f"{top.label} takes {format_percent(top_share.median)} of the traffic{span}"
     if pair:
         return f"{lead}; {rest}."
-    return f"{lead}, {low.label} {percent(low_share.median)}; {rest}."
+    return f"{lead}, {low.label} {format_percent(low_share.median)}; {rest}."
 
 
-def fills(answer: PathAnswer, flows: Sequence[FlowAnswer]) -> str:
+def utilisation_phrase(answer: PathAnswer, flows: Sequence[FlowAnswer]) -> str:
     used = used_share(answer, flows)
-    names = join([flow.label for flow in flows])
+    names = join_names([flow.label for flow in flows])
     if used is None:
-        return f"{names} gets {mbit(sum(flow.mbit.median for flow in flows if flow.mbit))}"
-    return f"{names} {'fills' if len(flows) == 1 else 'fill'} {percent(used)} of the link"
+        return f"{names} gets {format_mbit(sum(flow.mbit.median for flow in flows if flow.mbit))}"
+    return f"{names} {'fills' if len(flows) == 1 else 'fill'} {format_percent(used)} of the link"
 
 
 def used_share(answer: PathAnswer, flows: Sequence[FlowAnswer]) -> float | None:
@@ -196,34 +201,34 @@ def used_share(answer: PathAnswer, flows: Sequence[FlowAnswer]) -> float | None:
     return sum(flow.mbit.median for flow in flows if flow.mbit) / answer.rate_mbit
 
 
-def wait_of(answer: PathAnswer) -> str:
+def waiting_phrase(answer: PathAnswer) -> str:
     if answer.wait_p95_ms is None:
         return "the queue was not measured"
     wait_ms = answer.wait_p95_ms.median
     if wait_ms < EMPTY_MS:
         return "the queue stays almost empty"
-    return f"packets wait {milliseconds(wait_ms)} (p95) in the queue"
+    return f"packets wait {format_ms(wait_ms)} (p95) in the queue"
 
 
-def figure(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Format a number with three significant digits, and thousands apart."""
     if abs(value) >= 100:
         return f"{value:,.0f}".replace(",", "\N{THIN SPACE}")
     return f"{float(f'{value:.{digits}g}'):g}"
 
 
-def mbit(value: float) -> str:
-    return f"{figure(value)}{NO_BREAK}Mbit/s"
+def format_mbit(value: float) -> str:
+    return f"{format_number(value)}{NO_BREAK}Mbit/s"
 
 
-def milliseconds(value: float) -> str:
-    return f"{figure(round(value)) if value >= 10 else figure(value, 2)}{NO_BREAK}ms"
+def format_ms(value: float) -> str:
+    return f"{format_number(round(value)) if value >= 10 else format_number(value, 2)}{NO_BREAK}ms"
 
 
-def percent(share: float, digits: int | None = None) -> str:
-    text = str(round(100 * share)) if digits is None else figure(100 * share, digits)
+def format_percent(share: float, digits: int | None = None) -> str:
+    text = str(round(100 * share)) if digits is None else format_number(100 * share, digits)
     return f"{text}{NO_BREAK}%"
 
 
-def join(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

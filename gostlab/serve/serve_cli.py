@@ -34,7 +34,7 @@ TOKEN_BYTES = 24
 LOOPBACK = "127.0.0.1"
 
 
-def port(text: str) -> int:
+def parse_port(text: str) -> int:
     """Parse a port. Raises ArgumentTypeError."""
     if not text.isdecimal() or not 0 <= int(text[:6]) <= MAX_PORT:
         raise argparse.ArgumentTypeError(f"{text:.40}: not a port (0 to {MAX_PORT})")
@@ -42,33 +42,33 @@ def port(text: str) -> int:
 
 
 @common.verb(
-    common.word(
+    common.declare_argument(
         "--class",
         dest="class_file",
         type=Path,
         metavar="FILE",
         help="class.yaml of a course: the labs as pages for its students, and a teacher's view",
     ),
-    common.word(
+    common.declare_argument(
         "--host",
         default=LOOPBACK,
         help="address to listen on; another than the loopback needs --class, and TLS before it"
         f" (default: {LOOPBACK})",
     ),
-    common.word(
+    common.declare_argument(
         "--port",
-        type=port,
+        type=parse_port,
         default=DEFAULT_PORT,
         help=f"TCP port; 0: any that is free (default: {DEFAULT_PORT})",
     ),
-    common.word(
+    common.declare_argument(
         "--browser",
         choices=("auto", "none"),
         default="auto",
         help="whether to open the desktop's browser (default: auto)",
     ),
-    common.jobs("questions that run in parallel (default: one per CPU)"),
-    common.results("where results go"),
+    common.jobs_option("questions that run in parallel (default: one per CPU)"),
+    common.results_option("where results go"),
     example="./lab serve",
     usage="./lab serve [--class FILE [--host ADDRESS]] [--port N] [--browser none] [--jobs N]"
     " [--results FOLDER]",
@@ -90,7 +90,7 @@ def serve_verb(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         listening = stack.enter_context(open_socket(arguments.port, arguments.host))
         if course:
-            stack.enter_context(held_folder(course.folder))
+            stack.enter_context(locked_folder(course.folder))
         bound_port = listening.getsockname()[1]
         token_file = course.folder / TEACHER_TOKEN if course else cache_folder() / TOKEN_FILE
         token = read_token(token_file)
@@ -106,10 +106,12 @@ def serve_verb(arguments: argparse.Namespace) -> int:
         def started() -> None:
             print(f"open {page}", flush=True)
             if course is None:
-                common.complain(f"results go to {results}; Ctrl-C ends the server")
+                common.print_error(f"results go to {results}; Ctrl-C ends the server")
             else:
-                common.complain(f"students open {course.address or here}/class; the teacher's page")
-                common.complain(f"has their codes. Work goes to {course.folder}; Ctrl-C ends it")
+                common.print_error(
+                    f"students open {course.address or here}/class; the teacher's page"
+                )
+                common.print_error(f"has their codes. Work goes to {course.folder}; Ctrl-C ends it")
             if arguments.browser == "auto":
                 open_in_browser(page)
             pool.warm_up()
@@ -121,7 +123,7 @@ def serve_verb(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def held_folder(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Hold a class's folder, which nobody else may read, for one server. Raises BadInput."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -143,7 +145,7 @@ def check_host(host: str, course: ClassFile | None) -> None:
             f"--host {host}: name in class.yaml the address that students open"
             " (address: https://lab.example.org)"
         )
-    common.complain(
+    common.print_error(
         f"--host {host}: names, codes and answers go in clear from here: put TLS before it (nginx,"
         " Caddy), and let nobody reach this port otherwise"
     )
@@ -152,12 +154,12 @@ def check_host(host: str, course: ClassFile | None) -> None:
 def open_socket(wanted_port: int, host: str = LOOPBACK) -> socket.socket:
     """Return a socket bound to an address of this machine. Raises BadInput."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
+        family, socket_type, protocol, _, address = socket.getaddrinfo(
             host, wanted_port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
         raise BadInput(f"--host {host:.80}: {error.strerror}") from None
-    listening = socket.socket(family, kind, protocol)
+    listening = socket.socket(family, socket_type, protocol)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(address)

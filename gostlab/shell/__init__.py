@@ -26,14 +26,14 @@ def open_shell(run: RunSpec, parts: Parts) -> int:
     Returns the prompt's exit status. Raises MissingPart, MachineError, OSError.
     """
     with tempfile.TemporaryDirectory(prefix="gostlab-shell-") as scratch:
-        folder, handed = Path(scratch), sandbox.hand_over(parts)
+        folder, handed = Path(scratch), sandbox.build_parts_json(parts)
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
         if run.machine == "native":
             (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
             environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
             command = [sys.executable, "-m", PROMPT, str(folder)]
             return subprocess.run(command, env=environ, check=False).returncode
-        keep, cpu = sandbox.kept_visible(parts), sandbox.usable_cpus()[0]
+        keep, cpu = sandbox.visible_paths(parts), sandbox.usable_cpus()[0]
         kernel = kernel_for(run.kernel, parts)
         guest = uml.start_run(kernel, run, folder, handed, keep, cpu, None, prompt=PROMPT)
         return prompt_in(guest, folder)

@@ -18,7 +18,7 @@ from gostlab.guest.baseline_rtt import idle_rtt_ms
 from gostlab.guest.environment import iperf3_of, run_environ, scratch_folder
 from gostlab.guest.host_config import Unsupported, check_cc_available, configure_hosts
 from gostlab.guest.network import Network, NetworkError, build_network, set_offloads
-from gostlab.guest.shaping import Shaper, is_for
+from gostlab.guest.shaping import Shaper, shapes_flow
 from gostlab.registry.iperf3_versions import SYSTEM
 from gostlab.spec.run_spec import RunSpec
 
@@ -71,7 +71,7 @@ def welcome(network: Network, run: RunSpec, shaper: Shaper, parts: Mapping[str, 
     shaped = [
         interface.node
         for interface in network.shaped
-        if interface.role == "bottleneck" and is_for(interface, flow)
+        if interface.role == "bottleneck" and shapes_flow(interface, flow)
     ]
     address = network.ip(flow.receiver)
     first = {

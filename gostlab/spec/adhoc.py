@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from gostlab.errors import bounded
+from gostlab.errors import require_bounds
 from gostlab.registry.traffic import kind_of_fields, traffic_kinds
 from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.expectations import split_text
@@ -31,7 +31,7 @@ from gostlab.spec.experiment import ExperimentFile, read_experiment
 from gostlab.spec.labels import cell_label, level_label
 from gostlab.spec.run_spec import Levels
 from gostlab.spec.settings import FLOW_FIELDS, FLOW_PRESETS, read_override
-from gostlab.spec.yaml_source import BadInput, Node, is_path, meant, parse_document
+from gostlab.spec.yaml_source import BadInput, Node, is_path, parse_document, suggest_name
 
 # The defaults of a question; rate, round trip and buffer are the profile's.
 TRY_DEFAULTS: Mapping[str, str] = {"profile": "plain-100ms", "cc": "cubic,bbr", "duration": "10s"}
@@ -76,7 +76,7 @@ class Question:
         """Return whether two or more flows are greedy; udp and ping flows have a fixed rate."""
         if not self.is_contest:
             return False
-        greedy = [fields for fields in self.settings["flows"].values() if takes_all(fields)]
+        greedy = [fields for fields in self.settings["flows"].values() if takes_all_rate(fields)]
         return len(greedy) > 1
 
     @property
@@ -114,7 +114,9 @@ class Question:
         omitted = (("duration", None), ("profile", TRY_DEFAULTS["profile"]), ("flows", None))
         return {
             name: level
-            for name, level in sorted(self.settings.items(), key=lambda pair: order_of(pair[0]))
+            for name, level in sorted(
+                self.settings.items(), key=lambda pair: sentence_position(pair[0])
+            )
             if not any(name == other and value in (None, level) for other, value in omitted)
         }
 
@@ -150,13 +152,13 @@ class Question:
         return read_experiment(naming_options(parse_document(self.text_with(()), "try")), path)
 
 
-def takes_all(flow: Mapping[str, object]) -> bool:
+def takes_all_rate(flow: Mapping[str, object]) -> bool:
     """Return whether a flow, as written, takes all of the rate that it gets."""
-    kind = traffic_kinds().get(str(flow.get("kind"))) or kind_of_fields(flow)
-    return kind.is_greedy and "rate" not in flow
+    declaration = traffic_kinds().get(str(flow.get("kind"))) or kind_of_fields(flow)
+    return declaration.is_greedy and "rate" not in flow
 
 
-def order_of(name: str) -> int:
+def sentence_position(name: str) -> int:
     """Return the position of a setting in a sentence: the path comes first."""
     ordered = [*PATH_DEFAULTS, *INNERMOST]
     return ordered.index(name) if name in ordered else len(ordered)
@@ -186,7 +188,7 @@ def to_question(
 
     Raises BadInput.
     """
-    bounded(f"--repeat {repetitions}", repetitions, 1, 1000)
+    require_bounds(f"--repeat {repetitions}", repetitions, 1, 1000)
     flows, of_flows = parse_flows(given.get("flows", ""))
     if any(own):
         if not all(own) or flows:
@@ -254,11 +256,11 @@ def read_short_flows(text: str) -> tuple[dict[str, dict[str, str]], dict[str, li
             )
         name, cc, count, more = match.groups()
         suffixes = range(1, int(count) + 1) if count else [""]
-        bounded(f"--flows {name}: {count} of it", len(suffixes), 1, MAX_FLOWS)
+        require_bounds(f"--flows {name}: {count} of it", len(suffixes), 1, MAX_FLOWS)
         fields = dict(field.split("=", 1) for field in more.split("/")[1:])
         for field in fields:
             if field not in FLOW_FIELDS or field == "cc":
-                advice = meant(field, sorted(FLOW_FIELDS))
+                advice = suggest_name(field, sorted(FLOW_FIELDS))
                 raise BadInput(f"--flows {name}: {field}: no field of a flow ({advice})")
         ccs = [control.strip() for control in cc.split("|")]
         for suffix in suffixes:
@@ -286,7 +288,7 @@ def levels_of(name: str, text: str) -> list[Any]:
     return [
         str(Path(level.node.text).resolve())
         if name in ("profile", "trace") and level.node.text and is_path(level.node.text)
-        else level.node.plain(whole_or_text)
+        else level.node.to_plain_values(whole_or_text)
         for level in levels
     ]
 

@@ -27,10 +27,10 @@ class Check:
     reason: str = ""
 
 
-def worst(checks: Sequence[Check]) -> str:
+def worst_verdict(checks: Sequence[Check]) -> str:
     """Return the verdict of a run: that of its worst check."""
     return max((check.verdict for check in checks), key=VERDICTS.index, default="ok")
 
 
-def report(checks: Sequence[Check]) -> JsonObject:
-    return {"verdict": worst(checks), "checks": [asdict(check) for check in checks]}
+def checks_json(checks: Sequence[Check]) -> JsonObject:
+    return {"verdict": worst_verdict(checks), "checks": [asdict(check) for check in checks]}

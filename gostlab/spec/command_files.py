@@ -15,7 +15,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from gostlab.registry.file_copies import MAX_FILES, copy_of, digest_of, file_digest, files_below
+from gostlab.registry.file_copies import (
+    MAX_FILES,
+    copy_of,
+    digest_of_files,
+    file_digest,
+    files_below,
+)
 
 # The folders in which a guest on the host's files looks for programs.
 GUEST_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -25,14 +31,14 @@ GUEST_MOUNTS = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp")
 LIBRARY = re.compile(r"^\s*(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
 
 
-def words_of(commands: Sequence[str]) -> list[str]:
+def split_commands(commands: Sequence[str]) -> list[str]:
     """Return the words of shell commands, without quotes and operators."""
     return " ".join(commands).translate(SEPARATORS).split()
 
 
 def paths_in(commands: Sequence[str]) -> list[Path]:
     """Return the host's files and folders that commands name by absolute path, links resolved."""
-    paths = {Path(os.path.realpath(word)) for word in words_of(commands) if word[0] == "/"}
+    paths = {Path(os.path.realpath(word)) for word in split_commands(commands) if word[0] == "/"}
     return sorted(
         path
         for path in paths
@@ -43,7 +49,7 @@ def paths_in(commands: Sequence[str]) -> list[Path]:
 def program_digests(commands: Sequence[str]) -> dict[str, str]:
     """Return the digest of every program and path that commands name, by its word."""
     named = {str(path): path for path in paths_in(commands)}
-    for word in words_of(commands):
+    for word in split_commands(commands):
         if "/" not in word and (program := shutil.which(word, path=GUEST_PATH)):
             named[word] = Path(program)
     return {word: content_digest(path) for word, path in sorted(named.items())}
@@ -54,9 +60,9 @@ def content_digest(path: Path) -> str:
     if path.is_dir():
         files = dict(files_below(path))
         identify = file_digest if len(files) <= MAX_FILES else time_and_size
-        return digest_of({name: identify(file) for name, file in files.items()})
+        return digest_of_files({name: identify(file) for name, file in files.items()})
     libraries = {str(library): file_digest(library) for library in linked_libraries(path)}
-    return digest_of({"": file_digest(path), **libraries})
+    return digest_of_files({"": file_digest(path), **libraries})
 
 
 def time_and_size(path: Path) -> str:
@@ -95,6 +101,6 @@ def changed_programs(
     for word in sorted({*digests, *programs}):
         if digests.get(word) != programs.get(word):
             return f"{word} is not what it was when the run was asked for"
-    if files and not copy_of(digest_of(files)).is_dir():
+    if files and not copy_of(digest_of_files(files)).is_dir():
         return f"its files ({', '.join(list(files)[:3])}) are not on this machine"
     return ""

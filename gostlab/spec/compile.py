@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gostlab.errors import SandboxOnly
 from gostlab.registry.congestion_controls import needs_accurate_ecn, own_controls, parse_control
 from gostlab.registry.folders import QDISCS, TRAFFIC_KINDS, TUNNELS
-from gostlab.registry.installed import TOPOLOGIES, UsedPlugin
+from gostlab.registry.installed_plugins import TOPOLOGIES, UsedPlugin
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import FEATURES, Kernel
 from gostlab.registry.plugins import plugins_used
@@ -22,12 +22,12 @@ from gostlab.registry.qdiscs import bottleneck_kinds, marking_kinds, qdisc_kinds
 from gostlab.registry.topologies import topology_classes
 from gostlab.registry.tunnels import GOST, IP_TCP_BYTES, tunnel_kind, tunnel_kinds
 from gostlab.spec.cc_placement import resolve_ends
+from gostlab.spec.compile_path import load_profile_of, resolve_changes, resolve_links, resolve_sites
 from gostlab.spec.cpu_cost_tables import resolve_costs
-from gostlab.spec.flow import FlowSpec, delays_ms
-from gostlab.spec.hosts import HostCpus, resolve_cpus, resolve_tcp_memory
-from gostlab.spec.kernel_support import fit_settings, where_queues_act
+from gostlab.spec.flow import FlowSpec, delays_before_hosts_ms
+from gostlab.spec.host_resources import HostCpus, resolve_cpus, resolve_tcp_memory
+from gostlab.spec.kernel_support import bottlenecks_with_queue, fit_settings
 from gostlab.spec.links_crossed import memory_path
-from gostlab.spec.path import load_profile_of, resolve_changes, resolve_links, resolve_sites
 from gostlab.spec.path_spec import (
     DIRECTIONS,
     ChangeSpec,
@@ -44,7 +44,7 @@ from gostlab.spec.value_types import BOTH
 from gostlab.spec.workload import hosts_of_run, link_names, resolve_flows, resolve_hosts
 from gostlab.spec.yaml_source import Node
 from gostlab.tcpmodel import socket_buffers
-from gostlab.tcpmodel.limits import MTU_BYTES
+from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 # The two ends of iperf3 wait 10 s for each other's messages (net.c, nread_read_timeout): this is
 # the longest round trip over which the test of one flow begins, and of several flows, which wait
@@ -57,7 +57,7 @@ TUNNEL_OPTIONS = (
 )
 
 
-def resolve(
+def compile_run(
     experiment: str, matrix: str, written: Settings, levels_written: Levels, machine: str
 ) -> RunSpec:
     """Compile settings to a run, still without repetition and seed. Raises BadInput."""
@@ -114,7 +114,7 @@ def resolve(
         links=links,
         cc=ends.of_the_rest,
         cc_by_end=ends.by_end,
-        own_cc=own_cc(ccs),
+        own_cc=user_cc_digests(ccs),
         tunnel=request["tunnel"],
         tunnel_options=tunnel_options(request),
         flows=flows,
@@ -124,7 +124,7 @@ def resolve(
         changes=changes,
         bottleneck=request["bottleneck"],
         queue=request["queue"],
-        target_ms=target_ms(request),
+        target_ms=queue_target_ms(request),
         ecn=request["ecn"],
         pacing=request["pacing"],
         loss_detection=request["loss_detection"],
@@ -196,7 +196,7 @@ def tunnel_options(request: RunRequest) -> dict[str, OptionValue]:
     return options
 
 
-def own_cc(ccs: Iterable[str]) -> dict[str, str]:
+def user_cc_digests(ccs: Iterable[str]) -> dict[str, str]:
     """Return the user-supplied congestion controls with the first digits of their checksums.
 
     The digits of their files' SHA-256 make a run with a changed file another run.
@@ -213,13 +213,13 @@ def external_plugins_of(request: RunRequest, flows: Sequence[FlowSpec]) -> list[
         [
             (TOPOLOGIES, topology_classes()[request["topology"]].__module__),
             (TUNNELS.name, request.tunnel.module),
-            *((QDISCS.name, kind.module) for kind in queues),
+            *((QDISCS.name, declaration.module) for declaration in queues),
             *((TRAFFIC_KINDS.name, flow.traffic.module) for flow in flows),
         ]
     )
 
 
-def target_ms(request: RunRequest) -> float:
+def queue_target_ms(request: RunRequest) -> float:
     """Return the target of the bottleneck's queue, or 0 for the kernel's. Raises BadInput."""
     if "target" not in request.written:
         return 0.0
@@ -364,7 +364,7 @@ def check_paths(request: RunRequest, paths: Sequence[PathSpec]) -> None:
         raise request.node("mtu").bad_value(
             f"under bottleneck: {bottleneck} packets have at most {MTU_BYTES} bytes"
         )
-    fitting = where_queues_act()
+    fitting = bottlenecks_with_queue()
     if bottleneck not in fitting and request["queue"] != DEFAULTS["queue"]:
         raise request.node("queue").bad_value(
             f"under {bottleneck}'s rate a queue never has a packet to decide on: it needs"
@@ -411,7 +411,7 @@ def check_topology(request: RunRequest, path: PathSpec, flows: Sequence[FlowSpec
         )
     if topology.own_rtts:
         try:
-            delays_ms(flows, path)
+            delays_before_hosts_ms(flows, path)
         except ValueError as error:
             raise request.node("topology").bad(str(error)) from None
 
@@ -427,7 +427,7 @@ def check_jitter(
 
     netem would send such a packet at once, and the delay would be another.
     """
-    host_delays_ms = delays_ms(flows, path) if request.topology.own_rtts else {}
+    host_delays_ms = delays_before_hosts_ms(flows, path) if request.topology.own_rtts else {}
     named = (change.link for change in changes if change.link is not None)
     for link, direction in itertools.product(dict.fromkeys(["", *links, *named]), DIRECTIONS):
         base = links.get(link, path)[direction]
@@ -483,14 +483,14 @@ def check_impairments(
     frame_bytes = request["mtu"] + ETHERNET_BYTES
     for link, direction in itertools.product(["", *links], DIRECTIONS):
         state = links.get(link, path)[direction]
-        for problem in impossible(state, frame_bytes, until_s):
+        for problem in find_problems(state, frame_bytes, until_s):
             raise problem_node(request, link, direction, problem).bad(
                 f"{direction}: {problem.sentence}"
             )
         for change in changes:
             if change.direction == direction and change.touches(link, links):
                 state = change.applied_to(state)
-                for problem in impossible(state, frame_bytes, until_s):
+                for problem in find_problems(state, frame_bytes, until_s):
                     node = request.node("changes" if "changes" in request.written else "profile")
                     raise node.bad(f"{direction}, from {change.at_s:g} s on: {problem.sentence}")
 
@@ -511,7 +511,7 @@ def problem_node(request: RunRequest, link: str, direction: str, problem: Proble
     return request.node(next((name for name in names if name in request.written), "profile"))
 
 
-def impossible(state: DirectionSpec, frame_bytes: int, until_s: float) -> Iterator[Problem]:
+def find_problems(state: DirectionSpec, frame_bytes: int, until_s: float) -> Iterator[Problem]:
     """Yield what a direction cannot do."""
     policer, slot = state.policer, state.slot
     if policer and policer.rate_bps and policer.burst_bytes < frame_bytes:

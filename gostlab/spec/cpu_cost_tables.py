@@ -21,17 +21,17 @@ from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.value_types import TIME
 from gostlab.spec.yaml_source import (
     Node,
-    bounded,
-    by_name,
-    either,
+    bounded_quantity,
+    by_name_reader,
     find_document,
     is_path,
     key,
     load_document,
     mapping_of,
-    meant,
     names_in,
-    record,
+    record_reader,
+    scalar_or_mapping,
+    suggest_name,
     takes,
     text_of,
 )
@@ -41,8 +41,8 @@ UNIFORM = "uniform"
 # A program, and its role if roles differ, in the kernel's format (kernel/src, NAME_BYTES).
 PROGRAM = re.compile(r"[a-z0-9][a-z0-9+.-]{0,19}(/[a-z]{1,10})?")
 STREAMS = re.compile(r"[1-9]\d{0,3}")
-CALL = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
-BYTE = bounded(TIME, "0ns", "1us", int, per=10**12, step="0.001ns")
+CALL = bounded_quantity(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
+BYTE = bounded_quantity(TIME, "0ns", "1us", int, per=10**12, step="0.001ns")
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class MeasuredCost:
     call_ns: int = key(CALL, "cost of each call", "1200ns", named="call")
     # The cost by the number of streams of its measurement; a single cost holds for any number.
     byte_ps: Mapping[int, int] = key(
-        either(
+        scalar_or_mapping(
             BYTE.to(lambda byte_ps: {1: byte_ps}),
-            by_name(STREAMS, BYTE, "number of streams", "{16: 0.11ns}").to(
+            by_name_reader(STREAMS, BYTE, "number of streams", "{16: 0.11ns}").to(
                 lambda costs: {int(streams): byte_ps for streams, byte_ps in costs.items()}
             ),
         ),
@@ -91,7 +91,7 @@ class MeasuredMachine:
     measured: str = key(text_of, "date of the measurement", "2026-11-22")
     note: str = key(text_of, "further information", default="")
     programs: Mapping[str, MeasuredCost] = key(
-        by_name(PROGRAM, record(MeasuredCost), "program", "{gost+ws/near: {…}}"),
+        by_name_reader(PROGRAM, record_reader(MeasuredCost), "program", "{gost+ws/near: {…}}"),
         "what each program costs",
     )
 
@@ -105,7 +105,7 @@ def load_measured(name_or_path: str, folder: Path = MACHINES) -> MeasuredMachine
     """Return a table by its name or file. Raises BadInput."""
     path = find_document(name_or_path, folder, "machine")
     document = load_document(path)
-    machine = record(MeasuredMachine)(document)
+    machine = record_reader(MeasuredMachine)(document)
     if machine.name != path.stem:
         raise mapping_of(document)["name"].bad_value(f"not the file's own name, {path.stem}")
     return machine
@@ -118,7 +118,9 @@ def read_machine(node: Node) -> str:
     if name == UNIFORM:
         return name
     if not is_path(name) and name not in machine_names():
-        raise node.bad_value(f"no such machine in machines/ ({meant(name, machine_names())})")
+        raise node.bad_value(
+            f"no such machine in machines/ ({suggest_name(name, machine_names())})"
+        )
     try:
         load_measured(name)
     except BadInput as error:

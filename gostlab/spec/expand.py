@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from gostlab.registry.traffic import kind_of_fields, traffic_kind
 from gostlab.registry.tunnels import tunnel_kind
-from gostlab.spec.compile import TUNNEL_OPTIONS, requires_option, resolve
+from gostlab.spec.compile import TUNNEL_OPTIONS, compile_run, requires_option
 from gostlab.spec.experiment import ExperimentFile, Matrix, with_presets
-from gostlab.spec.kernel_support import where_queues_act
+from gostlab.spec.kernel_support import bottlenecks_with_queue
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.settings import (
     DEFAULTS,
@@ -24,14 +24,14 @@ from gostlab.spec.settings import (
     Settings,
     field_of,
     known_names,
-    merged,
+    merge_layers,
     parse_override,
     read_levels,
     read_override,
     reject_duplicate_aliases,
     setting_called,
 )
-from gostlab.spec.yaml_source import Node, meant
+from gostlab.spec.yaml_source import Node, suggest_name
 
 MAX_RUNS = 20_000
 
@@ -61,7 +61,7 @@ def expand(
     than their matrix declares. Raises BadInput.
     """
     blocks: dict[int, list[RunSpec]] = {}
-    for matrix, settings, factors in layers_of(experiment, overrides, clock, quick=quick):
+    for matrix, settings, factors in settings_by_matrix(experiment, overrides, clock, quick=quick):
         if matrices and matrix.name not in matrices:
             continue
         repetitions = (quick and matrix.quick.repetitions) or matrix.repetitions
@@ -91,7 +91,7 @@ def expand(
 FLOW_SETTINGS = ("buffers", "cc", "streams")
 
 
-def layers_of(
+def settings_by_matrix(
     experiment: ExperimentFile, overrides: Mapping[str, str], clock: str | None, *, quick: bool
 ) -> list[tuple[Matrix, dict[str, Setting], dict[str, tuple[Setting, ...]]]]:
     """Return each matrix of a form with its settings and factors. Raises BadInput.
@@ -106,7 +106,7 @@ def layers_of(
     matrices = [matrix for matrix in experiment.matrices if matrix.is_in(quick=quick)]
     for name, written in given.items():
         if name not in factors and field_of(name) is None:
-            known = meant(name, [*factors, *known_names()])
+            known = suggest_name(name, [*factors, *known_names()])
             raise written.bad(f"no such factor or setting ({known})")
         names = {factor_name(name, matrix.factors_of(quick=quick)) for matrix in matrices}
         if names and name not in names and names <= given.keys():
@@ -116,7 +116,7 @@ def layers_of(
         for matrix in matrices
     ]
     for name in (name for name in FLOW_SETTINGS if name in given):
-        owners = [owners_of(name, settings, factors) for _, settings, factors in layers]
+        owners = [overriding_fields(name, settings, factors) for _, settings, factors in layers]
         if owners and all(owners):
             fields = dict.fromkeys(field for fields in owners for field in fields)
             raise given[name].bad(f"every flow has its own here (set {' or '.join(fields)})")
@@ -131,11 +131,11 @@ def levels_in_order(
         matrix.name: {
             name: [str(level.written) for level in levels] for name, levels in factors.items()
         }
-        for matrix, _, factors in layers_of(experiment, overrides, None, quick=quick)
+        for matrix, _, factors in settings_by_matrix(experiment, overrides, None, quick=quick)
     }
 
 
-def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
+def overriding_fields(name: str, settings: Settings, factors: Factors) -> list[str]:
     """Return the flow fields that override a setting for all flows; [] if a flow uses the setting.
 
     A tunnel's own connections use the run's congestion control where no flow's is theirs.
@@ -180,9 +180,11 @@ def settings_and_factors(
             factors[name] = levels
         else:
             settings[name] = levels[0]
-    drop_unused(factors, merged(experiment.settings, matrix.settings, settings), given)
+    drop_unused_factors(
+        factors, merge_layers(experiment.settings, matrix.settings, settings), given
+    )
     varied = {levels[0].name: levels[0] for levels in factors.values()}
-    result = merged(
+    result = merge_layers(
         experiment.settings,
         {**matrix.settings, **varied},
         (quick and matrix.quick.settings) or {},
@@ -193,11 +195,11 @@ def settings_and_factors(
     needs_packets = any(level.value != DEFAULTS["queue"] for level in queues_set)
     if needs_packets and "bottleneck" not in result:
         # This applies to all levels: a fifo under another bottleneck would be another comparison.
-        [result["bottleneck"]] = read_override("bottleneck", where_queues_act()[0])
+        [result["bottleneck"]] = read_override("bottleneck", bottlenecks_with_queue()[0])
     return {name: setting for name, setting in result.items() if name not in varied}, factors
 
 
-def drop_unused(
+def drop_unused_factors(
     factors: dict[str, tuple[Setting, ...]], settings: Settings, given: Mapping[str, Node]
 ) -> None:
     """Delete factors of flow settings that --set leaves without a flow: they make copies."""
@@ -206,7 +208,7 @@ def drop_unused(
             continue
         unused = [factor for factor, levels in factors.items() if levels[0].name == name]
         others = {factor: levels for factor, levels in factors.items() if factor not in unused}
-        if unused and owners_of(name, settings, others):
+        if unused and overriding_fields(name, settings, others):
             for factor in unused:
                 del factors[factor]
 
@@ -230,7 +232,7 @@ def expand_cells(
     tunnels.
     """
     runs_by_levels = defaultdict[str, list[RunSpec]](list)  # Runs by their levels.
-    options = options_of_some(settings, factors)
+    options = supported_options(settings, factors)
     for levels in itertools.product(*factors.values()):
         cell = dict(zip(factors, levels, strict=True))
         levels_written = {name: level.written for name, level in cell.items()}
@@ -245,14 +247,14 @@ def expand_cells(
             levels_written = {
                 name: level for name, level in levels_written.items() if name not in CHARGES
             }
-        run = resolve(experiment, matrix, explicit, levels_written, machine)
+        run = compile_run(experiment, matrix, explicit, levels_written, machine)
         equal = runs_by_levels[str(levels_written)]
         if run not in equal:
             equal.append(run)
             yield run
 
 
-def options_of_some(settings: Settings, factors: Factors) -> set[str]:
+def supported_options(settings: Settings, factors: Factors) -> set[str]:
     """Return the requested tunnel options that some of the requested tunnels have."""
     settings_of_all = [*settings.values(), *itertools.chain.from_iterable(factors.values())]
     supported = {
@@ -276,4 +278,4 @@ def single_run(
         name: read_override(name, text, origin=f"--{name}")[0]
         for name, text in {"profile": profile, "cc": cc, "clock": clock, **overrides}.items()
     }
-    return replace(resolve("single", "single", explicit, {}, machine), repetition=1, seed=1)
+    return replace(compile_run("single", "single", explicit, {}, machine), repetition=1, seed=1)

@@ -33,7 +33,7 @@ from gostlab.spec.yaml_source import (
     Node,
     list_of,
     mapping_of,
-    meant,
+    suggest_name,
     takes,
     text_of,
     unknown_key,
@@ -137,13 +137,13 @@ def is_count(metric: Any) -> bool:
 def read_quantity(metric: Any, text: str) -> float:
     """Return a quantity in the metric's unit. Raises UnitError."""
     if is_share(metric):
-        return float(units.share(text))
+        return float(units.parse_share(text))
     if metric.unit == "Mbit/s":
-        return units.rate(text) / 1e6
+        return units.parse_rate(text) / 1e6
     if metric.unit == "ms":
-        return float(1000 * units.seconds(text))
+        return float(1000 * units.parse_seconds(text))
     if metric.unit == "s":
-        return float(units.seconds(text, "s"))
+        return float(units.parse_seconds(text, "s"))
     number = text.strip().removesuffix(metric.unit).strip() if metric.unit else text.strip()
     if not PLAIN.fullmatch(number):
         unit = f" of {metric.unit}" if metric.unit else ""
@@ -271,7 +271,7 @@ def with_band(expectation: Expectation, metric: Any, centre: str, tolerance: str
     if reference is None and (is_share(metric) or not tolerance.endswith("%")):
         width = read_quantity(metric, tolerance)
     else:
-        width = float(Fraction(value) * units.share(tolerance))
+        width = float(Fraction(value) * units.parse_share(tolerance))
     return replace(
         expectation, low=Limit(value - width), high=Limit(value + width), reference=reference
     )
@@ -300,7 +300,7 @@ def quantity_of(metric: Any) -> str:
 
 
 def meant_metric(text: str) -> str:
-    return meant(text.rpartition(".")[2], metric_names())
+    return suggest_name(text.rpartition(".")[2], metric_names())
 
 
 def split_text(text: str) -> tuple[str, str]:
@@ -333,7 +333,7 @@ def cells_of(runs: Iterable[RunSpec]) -> list[CellView]:
     ]
 
 
-def bind(expectation: Expectation, cells: Sequence[CellView]) -> list[Bound]:
+def bind_expectation(expectation: Expectation, cells: Sequence[CellView]) -> list[Bound]:
     """Return an expectation of each cell and flow of one matrix that it is about.
 
     Raises BadInput if there are none, or if it is not clear which.
@@ -343,7 +343,7 @@ def bind(expectation: Expectation, cells: Sequence[CellView]) -> list[Bound]:
     selected = [n for n, cell in enumerate(cells) if has_levels(cell, wanted)]
     if not selected:
         raise expectation.cells_node.bad(f"no cell has all of {describe_levels(wanted)}")
-    factor, level, flow = resolve(expectation, expectation.subject, cells, selected)
+    factor, level, flow = resolve_reference(expectation, expectation.subject, cells, selected)
     about = [n for n in selected if not factor or cells[n].factors.get(factor) == level]
     if not about:
         raise node.bad(f"{expectation.subject.prefix}: no cell of these has it")
@@ -366,7 +366,9 @@ def with_references(
 ) -> list[Bound]:
     """Return bound expectations with the cell and flow of the reference. Raises BadInput."""
     expectation = bound[0].expectation
-    factor, level, flow = resolve(expectation, reference, cells, range(len(cells)), of_factor)
+    factor, level, flow = resolve_reference(
+        expectation, reference, cells, range(len(cells)), of_factor
+    )
     check_flow_metric(expectation, reference.metric, flow)
     related = []
     for one in bound:
@@ -399,10 +401,10 @@ def check_levels(expectation: Expectation, cells: Sequence[CellView]) -> None:
         levels = list(dict.fromkeys(c.factors[name] for c in cells if name in c.factors))
         if not levels:
             factors = dict.fromkeys(factor for cell in cells for factor in cell.factors)
-            advice = meant(name, factors) if factors else "the matrix has no factors"
+            advice = suggest_name(name, factors) if factors else "the matrix has no factors"
             raise node.bad(f"{quoted(name)[1:-1]}: no factor of the matrix ({advice})")
         if level not in levels:
-            raise node.bad(f"no cell has {name} {quoted(level)} ({meant(level, levels)})")
+            raise node.bad(f"no cell has {name} {quoted(level)} ({suggest_name(level, levels)})")
 
 
 def has_levels(cell: CellView, levels: Levels) -> bool:
@@ -413,7 +415,7 @@ def describe_levels(levels: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {level}" for name, level in levels.items()) or "no levels"
 
 
-def resolve(
+def resolve_reference(
     expectation: Expectation,
     operand: Operand,
     cells: Sequence[CellView],
@@ -443,7 +445,7 @@ def resolve(
     if prefix not in factors_of:
         level, _, flow = prefix.rpartition(".")
     if level not in factors_of or (flow and flow not in flows):
-        known = meant(prefix, [*factors_of, *flows])
+        known = suggest_name(prefix, [*factors_of, *flows])
         raise expectation.node.bad_value(
             f"{operand}: {quoted(prefix)} is no level and no flow of the matrix ({known})"
         )
@@ -492,4 +494,4 @@ def bind_all(expectations: Mapping[str, Sequence[Expectation]], runs: Iterable[R
         by_matrix.setdefault(run.matrix, []).append(run)
     for matrix, matrix_runs in by_matrix.items():
         for expectation in expectations.get(matrix, ()):
-            bind(expectation, cells_of(matrix_runs))
+            bind_expectation(expectation, cells_of(matrix_runs))

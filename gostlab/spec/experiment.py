@@ -13,15 +13,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-from gostlab.errors import bounded
+from gostlab.errors import require_bounds
 from gostlab.registry.folders import EXPERIMENTS
 from gostlab.registry.plots import (
     drawing_files,
     drawing_in,
     format_with_factors,
-    merit_names,
     model_names,
-    parts_of,
+    publishable_metrics,
+    split_plot_name,
     takes_factors,
 )
 from gostlab.spec.expectations import Expectation, read_expectations
@@ -33,9 +33,9 @@ from gostlab.spec.settings import (
     Setting,
     Settings,
     field_of,
-    json_text,
     read_factor,
     settings_schemas,
+    written_value,
 )
 from gostlab.spec.units import quoted
 from gostlab.spec.value_types import BUFFER_PRESETS, BUFFER_SIZES, CC, SHARE
@@ -48,7 +48,7 @@ from gostlab.spec.yaml_source import (
     Node,
     Reader,
     as_written,
-    by_name,
+    by_name_reader,
     document_schema,
     find_document,
     key,
@@ -57,12 +57,12 @@ from gostlab.spec.yaml_source import (
     load_document,
     mapping_of,
     mapping_schema,
-    meant,
     names_in,
     one_of,
     one_of_names,
     read_mapping,
-    record,
+    record_reader,
+    suggest_name,
     takes,
     text_matching,
     text_of,
@@ -131,7 +131,7 @@ def read_drawing(node: Node) -> str:
         name = text.partition("(")[0]
         raise node.bad_value(f"no such drawing (over two factors: {name}: [loss, cc])")
     if text not in files:
-        raise node.bad_value(f"no such drawing ({meant(text, files)})")
+        raise node.bad_value(f"no such drawing ({suggest_name(text, files)})")
     try:
         drawing_in(text, files[text])
     except BadInput as error:
@@ -158,7 +158,7 @@ def read_drawing_over_factors(node: Node) -> str:
 
 
 @dataclass(frozen=True)
-class Quick:
+class QuickForm:
     """Represent the changes of a matrix in the quick form."""
 
     skip: bool = key(yes_no, "omit the matrix", "true", default=False)
@@ -176,11 +176,11 @@ class Quick:
     repetitions: int | None = key(REPETITIONS, "fewer repetitions", "1", default=None)
 
 
-NO_QUICK = Quick()
+NO_QUICK = QuickForm()
 
 
 @dataclass(frozen=True)
-class Until:
+class StoppingRule:
     """Represent the stopping rule of a matrix.
 
     A matrix has enough repetitions as soon as every cell's interval of the median is narrow enough,
@@ -200,7 +200,7 @@ class Until:
     )
 
 
-def check_until(node: Node, until: Until) -> None:
+def check_until(node: Node, until: StoppingRule) -> None:
     """Reject a stopping rule that cannot be met. Raises BadInput."""
     if not 0 < until.halfwidth < 1:
         raise mapping_of(node)["halfwidth"].bad_value(
@@ -225,8 +225,8 @@ class Matrix:
         default={},
     )
     repetitions: int = key(REPETITIONS, "number of runs of each cell", "6", default=1)
-    until: Until | None = key(
-        record(Until, check_until),
+    until: StoppingRule | None = key(
+        record_reader(StoppingRule, check_until),
         "stopping rule: repeat a cell until its median is known this precisely",
         "{halfwidth: 5%, most: 30}",
         default=None,
@@ -250,8 +250,8 @@ class Matrix:
         "quick",
         default="both",
     )
-    quick: Quick = key(
-        record(Quick),
+    quick: QuickForm = key(
+        record_reader(QuickForm),
         "short form of the matrix, for --quick",
         "{settings: {duration: 5s}, repetitions: 1}",
         default=NO_QUICK,
@@ -268,7 +268,7 @@ class Matrix:
 
 def read_matrix(node: Node) -> Matrix:
     """Return one matrix. Raises BadInput."""
-    matrix = replace(record(Matrix)(node), node=node)
+    matrix = replace(record_reader(Matrix)(node), node=node)
     given = mapping_of(node)
     if matrix.until is not None and "repetitions" not in given:
         matrix = replace(matrix, repetitions=matrix.until.least)
@@ -291,7 +291,7 @@ def read_matrix(node: Node) -> Matrix:
     return matrix
 
 
-def with_levels(quick: Quick, node: Node, matrix: Matrix) -> Quick:
+def with_levels(quick: QuickForm, node: Node, matrix: Matrix) -> QuickForm:
     """Return a quick preset whose factors are read like the matrix's. Raises BadInput."""
     if quick.skip and len(mapping_of(node)) > 1:
         raise node.bad("skip: true and something else to do instead")
@@ -310,12 +310,12 @@ def with_levels(quick: Quick, node: Node, matrix: Matrix) -> Quick:
 def check_drawn_factors(matrix: Matrix) -> None:
     """Reject plots over factors that the matrix does not have. Raises BadInput."""
     for entry in matrix.draw:
-        name, factors = parts_of(entry)
+        name, factors = split_plot_name(entry)
         for factor in factors or ():
             if factor not in matrix.factors:
                 raise mapping_of(matrix.node)["draw"].bad(
                     f"{name} over {quoted(factor)}: no factor of {matrix.name}"
-                    f" ({meant(factor, matrix.factors)})"
+                    f" ({suggest_name(factor, matrix.factors)})"
                 )
 
 
@@ -329,7 +329,7 @@ def read_written_levels(node: Node) -> Levels:
         field = field_of(name)
         value = None if field is None else field.read(level)
         is_count = name.rpartition(".")[2] == "streams"
-        levels[name] = value if is_count else json_text(level)
+        levels[name] = value if is_count else written_value(level)
     return levels
 
 
@@ -348,7 +348,7 @@ class Published:
     retr: int | None = key(whole_number(0, 10**12), "iperf3's retransmissions", "210", default=None)
     source: str = key(text_of, "table or section of the study")
     figure: str | None = key(
-        one_of_names(merit_names),
+        one_of_names(publishable_metrics),
         "another metric; it has value, least or most",
         "jain",
         default=None,
@@ -387,7 +387,7 @@ def check_number(node: Node, number: Published) -> None:
         )
 
 
-PUBLISHED = record(Published, check_number)
+PUBLISHED = record_reader(Published, check_number)
 
 
 def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
@@ -450,7 +450,7 @@ def check_published(published: Published, node: Node, matrices: Iterable[Matrix]
     by_name = {matrix.name: matrix for matrix in matrices}
     if published.matrix not in by_name:
         raise mapping_of(node)["matrix"].bad_value(
-            f"no such matrix ({meant(published.matrix, by_name)})"
+            f"no such matrix ({suggest_name(published.matrix, by_name)})"
         )
     for factor in published.factors:
         if factor not in by_name[published.matrix].factors:
@@ -462,7 +462,7 @@ def check_published(published: Published, node: Node, matrices: Iterable[Matrix]
 
 
 PRESET_NAME = re.compile(rf"(?!({'|'.join(BUFFER_PRESETS)})$)[a-z][a-z0-9-]{{0,31}}")
-PRESET_SIZES = by_name(
+PRESET_SIZES = by_name_reader(
     PRESET_NAME, as_written(BUFFER_SIZES.schema), "preset", "{large: {rmem: […], wmem: […]}}"
 )
 PRESET_FIELDS = {
@@ -503,7 +503,7 @@ class ExperimentFile:
     presets: Mapping[str, Node] = key(PRESETS, "buffer presets by name", default={})
     settings: Settings = key(SETTINGS_BY_NAME, "settings of all runs", default={})
     matrices: tuple[Matrix, ...] = key(
-        list_of(Reader(read_matrix, lambda: record(Matrix).schema), least=1),
+        list_of(Reader(read_matrix, lambda: record_reader(Matrix).schema), least=1),
         "factors that are varied together",
     )
     reasons: Mapping[str, str] = key(
@@ -536,7 +536,7 @@ def read_experiment(document: Node, path: Path) -> ExperimentFile:
     """Return an experiment from a document. Raises BadInput."""
     written = mapping_of(document).get("presets")
     presets = {} if written is None else PRESETS(written)
-    experiment = record(ExperimentFile)(with_presets(document, presets))
+    experiment = record_reader(ExperimentFile)(with_presets(document, presets))
     for index, matrix in enumerate(experiment.matrices):
         if matrix.name in {earlier.name for earlier in experiment.matrices[:index]}:
             raise matrix.node.bad(f"a second matrix called {matrix.name}")
@@ -547,7 +547,7 @@ def read_experiment(document: Node, path: Path) -> ExperimentFile:
         why, reasons = number.why, experiment.reasons
         # A single word that is nearly a reason's name is probably a typing error.
         if why not in reasons and " " not in why and get_close_matches(why, reasons, n=1):
-            raise node.bad(f"why: {why}: no such reason ({meant(why, reasons)})")
+            raise node.bad(f"why: {why}: no such reason ({suggest_name(why, reasons)})")
         published.append(replace(number, why=reasons.get(why, why)))
     return replace(experiment, published=tuple(published), path_on_disk=path)
 
@@ -572,7 +572,7 @@ def with_seed(experiment: ExperimentFile, seed: int | None) -> ExperimentFile:
     """Return the experiment with another seed, as of --seed; None keeps it. Raises BadInput."""
     if seed is None:
         return experiment
-    return replace(experiment, seed=bounded(f"--seed {seed}", seed, 1, MAX_SEED))
+    return replace(experiment, seed=require_bounds(f"--seed {seed}", seed, 1, MAX_SEED))
 
 
 def with_repetitions(experiment: ExperimentFile, count: int | None) -> ExperimentFile:
@@ -582,7 +582,7 @@ def with_repetitions(experiment: ExperimentFile, count: int | None) -> Experimen
     """
     if count is None:
         return experiment
-    bounded(f"--repeat {count}", count, 1, MAX_REPETITIONS)
+    require_bounds(f"--repeat {count}", count, 1, MAX_REPETITIONS)
     matrices = tuple(
         replace(
             matrix, repetitions=count, until=None, quick=replace(matrix.quick, repetitions=count)
@@ -592,7 +592,7 @@ def with_repetitions(experiment: ExperimentFile, count: int | None) -> Experimen
     return replace(experiment, matrices=matrices)
 
 
-def stopping_rules(experiment: ExperimentFile, *, quick: bool = False) -> dict[str, Until]:
+def stopping_rules(experiment: ExperimentFile, *, quick: bool = False) -> dict[str, StoppingRule]:
     """Return the stopping rules of matrices that have one; none in the quick form."""
     if quick:
         return {}

@@ -15,9 +15,9 @@ from gostlab.spec.yaml_source import (
     TEXTS_BY_NAME,
     key,
     list_of,
-    number,
+    number_reader,
     one_of,
-    record,
+    record_reader,
     text_of,
     yes_no,
 )
@@ -97,7 +97,7 @@ class TradeOff:
     """Represent two parameters that trade off among the paths that fit equally well."""
 
     between: tuple[str, ...] = key(list_of(text_of, least=2), "names of the two parameters")
-    correlation: float = key(number(-1, 1).to(float), "rank correlation, -1 to 1")
+    correlation: float = key(number_reader(-1, 1).to(float), "rank correlation, -1 to 1")
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ class FitRecord:
         TEXTS_BY_NAME, "settings of the runs besides the path", default={}
     )
     parameters: tuple[FittedParameter, ...] = key(
-        list_of(record(FittedParameter)), "fitted parameters"
+        list_of(record_reader(FittedParameter)), "fitted parameters"
     )
     rows: tuple[FittedRow, ...] = key(
-        list_of(record(FittedRow)), "each measured value and the lab's"
+        list_of(record_reader(FittedRow)), "each measured value and the lab's"
     )
     trade_offs: tuple[TradeOff, ...] = key(
-        list_of(record(TradeOff)), "pairs of parameters that trade off", default=()
+        list_of(record_reader(TradeOff)), "pairs of parameters that trade off", default=()
     )
     alike: tuple[Mapping[str, str], ...] = key(
         list_of(TEXTS_BY_NAME), "sample of the paths that fit equally well", default=()

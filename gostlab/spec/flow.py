@@ -98,7 +98,7 @@ def cc_at(of_the_rest: str, by_end: Mapping[str, str], host: str, leg: str) -> s
     return by_end.get(leg) or by_end.get(host) or of_the_rest
 
 
-def delays_ms(flows: Sequence[FlowSpec], path: PathSpec) -> dict[str, float]:
+def delays_before_hosts_ms(flows: Sequence[FlowSpec], path: PathSpec) -> dict[str, float]:
     """Return the delay in front of each host if flows have their own round trips.
 
     A receiver's delay is its share of its shortest round trip; the rest is in front of the sender.

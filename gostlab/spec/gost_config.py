@@ -19,9 +19,9 @@ from gostlab.spec.yaml_source import (
     MAX_BYTES,
     BadInput,
     Node,
+    display_path,
     load_text,
     parse_document,
-    shown_path,
 )
 
 MAX_HOPS = 2
@@ -112,7 +112,7 @@ def read_gost_config(paths: str) -> GostTunnel:
 
 def read_file(path: Path, files: GostFiles) -> None:
     """Add a file's services. Raises BadInput."""
-    text, label = load_text(path, MAX_BYTES), shown_path(path)
+    text, label = load_text(path, MAX_BYTES), display_path(path)
     if re.search(r"^[^#\n{]*(?:^|\s)-[LF][\s=]", text, re.MULTILINE):
         read_command_lines(text, label, files)
         return
@@ -235,7 +235,8 @@ def read_version_3(root: Node, folder: Path, files: GostFiles) -> None:
     chains = {
         text_in(chain, "name"): tuple(
             read_hop(
-                named_hops.get(text_in(hop, "name"), hop) if not has(hop, "nodes") else hop, files
+                named_hops.get(text_in(hop, "name"), hop) if not has_key(hop, "nodes") else hop,
+                files,
             )
             for hop in items_in(chain, "hops")
         )
@@ -251,12 +252,12 @@ def read_version_3(root: Node, folder: Path, files: GostFiles) -> None:
         forwarder = field_in(service, "forwarder")
         nodes = items_in(forwarder, "nodes")
         for limit in ("limiter", "climiter", "rlimiter"):
-            if has(service, limit):
-                line = where(service.fields[limit])  # type: ignore[index]
+            if has_key(service, limit):
+                line = position_of(service.fields[limit])  # type: ignore[index]
                 files.left_out.append(f"{line}: {limit}")
         files.services.append(
             GostService(
-                where(service),
+                position_of(service),
                 text_in(handler, "type") or "auto",
                 text_in(listener, "type") or "tcp",
                 text_in(service, "addr"),
@@ -278,20 +279,21 @@ def read_hop(hop: Node, files: GostFiles) -> GostHop:
     node = nodes[0]
     for other in nodes[1:]:
         files.left_out.append(
-            f"{where(other)}: node {text_in(other, 'name') or 'unnamed'}, one of several of its hop"
+            f"{position_of(other)}: node {text_in(other, 'name') or 'unnamed'},"
+            " one of several of its hop"
         )
     connector, dialer = field_in(node, "connector"), field_in(node, "dialer")
-    kind = (text_in(dialer, "type") or "tcp").lower()
+    dialer_type = (text_in(dialer, "type") or "tcp").lower()
     return GostHop(
-        where(dialer or node),
+        position_of(dialer or node),
         (text_in(connector, "type") or "http").lower(),
-        DIALER_ALIASES.get(kind, kind),
+        DIALER_ALIASES.get(dialer_type, dialer_type),
         text_in(node, "addr"),
         (*options_in(dialer), *options_in(connector)),
     )
 
 
-def has(node: Node | None, key: str) -> bool:
+def has_key(node: Node | None, key: str) -> bool:
     return node is not None and key in (node.fields or {})
 
 
@@ -309,7 +311,7 @@ def items_in(node: Node | None, key: str) -> tuple[Node, ...]:
     return (child.items or ()) if child else ()
 
 
-def where(node: Node) -> str:
+def position_of(node: Node) -> str:
     return f"{node.origin}:{node.line}"
 
 
@@ -318,9 +320,9 @@ def options_in(node: Node | None) -> Iterator[GostOption]:
     for name, value in ((field_in(node, "metadata") or Node("", None, "")).fields or {}).items():
         if value.fields is not None:
             for inner, innermost in value.fields.items():
-                yield GostOption(where(innermost), f"{name}.{inner}", innermost.text or "")
+                yield GostOption(position_of(innermost), f"{name}.{inner}", innermost.text or "")
         else:
-            yield GostOption(where(value), name, value.text or "")
+            yield GostOption(position_of(value), name, value.text or "")
 
 
 # -- the tunnel
@@ -352,8 +354,8 @@ def tunnel_of(files: GostFiles) -> GostTunnel:
         raise BadInput(
             f"{hops[MAX_HOPS].position}: hop {len(hops)}: the lab has {MAX_HOPS} at most"
         )
-    if len({kind.name for kind in kinds}) > 1:
-        names = ", then ".join(kind.name for kind in kinds)
+    if len({declaration.name for declaration in kinds}) > 1:
+        names = ", then ".join(declaration.name for declaration in kinds)
         raise BadInput(f"{hops[1].position}: {names}: the lab's chain has one transport")
     check_servers(hops, [*servers, *middles])
     settings = {"tunnel": kinds[0].name}

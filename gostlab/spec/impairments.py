@@ -21,7 +21,7 @@ from gostlab.spec.yaml_source import (
     KeySchema,
     Node,
     Reader,
-    bounded,
+    bounded_quantity,
     list_of,
     mapping_schema,
     one_of,
@@ -30,7 +30,7 @@ from gostlab.spec.yaml_source import (
     whole_number,
 )
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
-from gostlab.tcpmodel.limits import MTU_BYTES
+from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 OFF = "off"
 PERCENT = SHARE.to(float)
@@ -43,11 +43,11 @@ CORRELATION = KeySchema(
 # The smallest burst and the fewest bytes of a slot that pass a full packet with its header.
 MIN_PASSING_BYTES = MTU_BYTES + 14
 MAX_SLOT_PKTS = 2**31 - 1
-read_policer_rate = bounded(RATE, "1kbit", "100gbit", int)
-read_burst = bounded(SIZE, f"{MIN_PASSING_BYTES}B", "1GiB", int, unit="a size")
-read_slot_bytes = bounded(SIZE, f"{MIN_PASSING_BYTES}B", "1GiB", int, unit="a size")
-read_slot_time = bounded(TIME, "0s", "10s", float, per=1000)
-read_period_s = bounded(TIME, "1ms", "86400s", float)
+read_policer_rate = bounded_quantity(RATE, "1kbit", "100gbit", int)
+read_burst = bounded_quantity(SIZE, f"{MIN_PASSING_BYTES}B", "1GiB", int, unit="a size")
+read_slot_bytes = bounded_quantity(SIZE, f"{MIN_PASSING_BYTES}B", "1GiB", int, unit="a size")
+read_slot_time = bounded_quantity(TIME, "0s", "10s", float, per=1000)
+read_period_s = bounded_quantity(TIME, "1ms", "86400s", float)
 POLICER_FIELDS = {
     "rate": KeySchema(
         read_policer_rate, "rate of the token bucket; what exceeds it is dropped", required=True

@@ -10,7 +10,7 @@ from dataclasses import replace
 from gostlab.errors import SandboxOnly
 from gostlab.registry import kernels
 from gostlab.registry.kernels import FEATURES, SHIPPED, Kernel
-from gostlab.registry.qdiscs import BOTTLENECK, names_for, qdisc_kind
+from gostlab.registry.qdiscs import BOTTLENECK, qdisc_kind, qdisc_names
 from gostlab.spec.run_request import RunRequest
 from gostlab.spec.settings import DEFAULTS, Settings, default_setting, read_override
 
@@ -88,7 +88,7 @@ def fit_settings(written: Settings, machine: str) -> tuple[RunRequest, Kernel]:
     ), kernel
 
 
-def where_queues_act() -> list[str]:
+def bottlenecks_with_queue() -> list[str]:
     """Return the bottlenecks under which a queue has packets to decide on, the default first."""
-    qdiscs = [qdisc for qdisc in map(qdisc_kind, names_for(BOTTLENECK)) if qdisc.takes_queue]
+    qdiscs = [qdisc for qdisc in map(qdisc_kind, qdisc_names(BOTTLENECK)) if qdisc.takes_queue]
     return [qdisc.name for qdisc in sorted(qdiscs, key=lambda qdisc: not qdisc.usual)]

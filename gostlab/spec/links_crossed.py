@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gostlab.registry import graph_topologies
 from gostlab.registry.topologies import Topology
-from gostlab.spec.path_spec import PathSpec, in_series
+from gostlab.spec.path_spec import PathSpec, combine_in_series
 
 
 def nodes_named(hosts: Iterable[str]) -> int:
@@ -21,7 +21,7 @@ def links_crossed(
     if not topology.shape:
         return [(name, True) for name in names]
     start, end = (int(host[1:]) for host in (sender, receiver))
-    steps = graph_topologies.way(topology.shape, nodes, start, end)
+    steps = graph_topologies.shortest_path(topology.shape, nodes, start, end)
     return [
         (f"n{one}-n{two}", True) if f"n{one}-n{two}" in names else (f"n{two}-n{one}", False)
         for one, two in steps
@@ -43,5 +43,5 @@ def paths_crossed(
 def memory_path(path: PathSpec, links: Mapping[str, PathSpec], hops: int) -> PathSpec:
     """Return the path whose content the guest's memory must hold."""
     if hops > 1:
-        return in_series([path, links.get("hop2", path)])
-    return in_series([path, *links.values()]) if links else path
+        return combine_in_series([path, links.get("hop2", path)])
+    return combine_in_series([path, *links.values()]) if links else path

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 from gostlab.spec.compatible_json import added_later
-from gostlab.tcpmodel.limits import DISTRIBUTION_SCALE, MTU_BYTES, UNLIMITED_BPS
 from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.run_limits import DISTRIBUTION_SCALE, MTU_BYTES, UNLIMITED_BPS
 from gostlab.tcpmodel.socket_buffers import OFFLOAD_SHARE
 
 FORWARD, REVERSE = DIRECTIONS = ("forward", "reverse")
@@ -300,7 +300,7 @@ def round_trip_ms(paths: Sequence[PathSpec]) -> float:
     return math.fsum(direction.delay_ms for path in paths for direction in path)
 
 
-def in_series(paths: Sequence[PathSpec]) -> PathSpec:
+def combine_in_series(paths: Sequence[PathSpec]) -> PathSpec:
     """Combine paths in series: the minimum rate, and the sums of delays, jitters and buffers."""
 
     def combine(directions: Sequence[DirectionSpec]) -> DirectionSpec:

@@ -23,13 +23,15 @@ from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec import units
 from gostlab.spec.checks import Check
 from gostlab.spec.compatible_json import JsonObject
-from gostlab.spec.flow import FlowSpec, delays_ms
+from gostlab.spec.flow import FlowSpec, delays_before_hosts_ms
 from gostlab.spec.links_crossed import memory_path
 from gostlab.spec.path_spec import DIRECTIONS, IMPAIRMENTS, ChangeSpec, DirectionSpec, jitter_reach
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.tcp_windows import flow_windows
 from gostlab.tcpmodel import socket_buffers
-from gostlab.tcpmodel.limits import (
+from gostlab.tcpmodel.netem_models import correlated_events
+from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.run_limits import (
     DELAY_LIMIT_PKTS,
     DISTRIBUTION_SCALE,
     FIRST_WINDOW_PKTS,
@@ -39,8 +41,6 @@ from gostlab.tcpmodel.limits import (
     UDP_BURST_PKTS,
     UNLIMITED_BPS,
 )
-from gostlab.tcpmodel.netem_models import correlated
-from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
 
 # A burst above this share of the path's content builds a queue that no rate requested.
 BURST_SHARE = 0.1
@@ -146,7 +146,7 @@ def checks(run: RunSpec) -> list[Check]:
 
 
 @dataclass(frozen=True)
-class Warned:
+class MatrixWarning:
     """Represent a warning of a matrix: its worst guard, and the number of runs that have it."""
 
     matrix: str
@@ -162,7 +162,9 @@ class Warned:
         return {"matrix": self.matrix, "runs": self.runs, "of": self.of, **asdict(self.guard)}
 
 
-def survey(runs: Iterable[RunSpec]) -> tuple[list[tuple[RunSpec, Guard]], list[Warned]]:
+def survey_traps(
+    runs: Iterable[RunSpec],
+) -> tuple[list[tuple[RunSpec, Guard]], list[MatrixWarning]]:
     """Return the errors of all runs, and their warnings once per name and matrix."""
     errors: list[tuple[RunSpec, Guard]] = []
     warnings: dict[tuple[str, str], list[Guard]] = {}
@@ -175,7 +177,9 @@ def survey(runs: Iterable[RunSpec]) -> tuple[list[tuple[RunSpec, Guard]], list[W
             else:
                 warnings.setdefault((run.matrix, guard.name), []).append(guard)
     return errors, [
-        Warned(matrix, max(same, key=lambda guard: guard.distance), len(same), runs_of[matrix])
+        MatrixWarning(
+            matrix, max(same, key=lambda guard: guard.distance), len(same), runs_of[matrix]
+        )
         for (matrix, _), same in sorted(warnings.items())
     ]
 
@@ -192,11 +196,14 @@ def check_delay_line(run: RunSpec) -> Iterator[Guard]:
         for flow in run.flows
     )
     for direction, lines in delay_lines_ms(run).items():
-        jitter_ms = largest(run, direction, "jitter_ms") * run.path[direction].jitter_reach[1]
-        states: list[DirectionSpec | ChangeSpec] = [run.path[direction], *changes(run, direction)]
+        jitter_ms = largest_value(run, direction, "jitter_ms") * run.path[direction].jitter_reach[1]
+        states: list[DirectionSpec | ChangeSpec] = [
+            run.path[direction],
+            *changes_of_direction(run, direction),
+        ]
         slots_ms = (state.slot.reach_ms[1] for state in states if state.slot)
         longest_s = (max(lines) + jitter_ms + max(slots_ms, default=0.0)) / 1000
-        rate_bps = largest(run, direction, "rate_bps") or UNLIMITED_BPS
+        rate_bps = largest_value(run, direction, "rate_bps") or UNLIMITED_BPS
         packets = min(buffered_bytes / MTU_BYTES, rate_bps * longest_s / (8 * MTU_BYTES))
         twice = (state.duplicate.share for state in states if state.duplicate)
         packets *= 1 + max(twice, default=0.0)
@@ -219,7 +226,7 @@ def check_offloads(run: RunSpec) -> Iterator[Guard]:
     allowed = SUPER_PACKETS in run.allow
     advice = "allowed, for repeating somebody's testbed" if allowed else "offloads: off, or auto"
     for direction in DIRECTIONS:
-        changed = (change.loss for change in changes(run, direction))
+        changed = (change.loss for change in changes_of_direction(run, direction))
         for loss in (run.path[direction].loss, *changed):
             if loss and not loss.is_lossless:
                 sentence = (
@@ -229,7 +236,7 @@ def check_offloads(run: RunSpec) -> Iterator[Guard]:
                 level = "warning" if allowed or "offloads" in run.factors else "error"
                 yield Guard("offloads_loss", sentence, SUPER_PACKET_PKTS, 1, "packets", level)
         impaired = dict.fromkeys(run.path[direction].impairments)
-        for change in changes(run, direction):
+        for change in changes_of_direction(run, direction):
             impaired |= dict.fromkeys(name for name in change.new_values if name in IMPAIRMENTS)
         for name in impaired:
             if name != "outages":
@@ -451,10 +458,10 @@ def check_short_queues(run: RunSpec) -> Iterator[Guard]:
 def check_reordering(run: RunSpec) -> Iterator[Guard]:
     """Report jitter that spreads packets further than their spacing, so that some are reordered."""
     for direction in data_directions(run):
-        jitter_ms, state = largest(run, direction, "jitter_ms"), run.path[direction]
+        jitter_ms, state = largest_value(run, direction, "jitter_ms"), run.path[direction]
         low, high = state.jitter_reach
         spread_ms = jitter_ms * (high - low)
-        spacing_ms = 8000 * MTU_BYTES / (largest(run, direction, "rate_bps") or UNLIMITED_BPS)
+        spacing_ms = 8000 * MTU_BYTES / (largest_value(run, direction, "rate_bps") or UNLIMITED_BPS)
         if state.ordered or spread_ms <= spacing_ms:
             continue
         share = overtaken_share(spacing_ms / jitter_ms, state.distribution)
@@ -473,10 +480,10 @@ def check_ordering(run: RunSpec) -> Iterator[Guard]:
     configured delays. ACKs are assumed to be half as dense as data.
     """
     for direction in data_directions(run):
-        spacing_ms = 8000 * MTU_BYTES / (largest(run, direction, "rate_bps") or UNLIMITED_BPS)
+        spacing_ms = 8000 * MTU_BYTES / (largest_value(run, direction, "rate_bps") or UNLIMITED_BPS)
         longer_ms = spread_ms = 0.0
         for leg in DIRECTIONS:
-            jitter_ms, state = largest(run, leg, "jitter_ms"), run.path[leg]
+            jitter_ms, state = largest_value(run, leg, "jitter_ms"), run.path[leg]
             if not (state.ordered and jitter_ms):
                 continue
             low, high = state.jitter_reach
@@ -498,7 +505,7 @@ def check_overtaking(run: RunSpec) -> Iterator[Guard]:
         state = run.path[direction]
         if not state.reorder:
             continue
-        rate_bps = largest(run, direction, "rate_bps") or UNLIMITED_BPS
+        rate_bps = largest_value(run, direction, "rate_bps") or UNLIMITED_BPS
         overtaken = rate_bps * state.delay_ms / 1000 / (8 * MTU_BYTES)
         sentence = (
             f"reorder sends {state.reorder.expected_share:.3g} of the {direction} packets without"
@@ -554,7 +561,7 @@ def check_correlations(run: RunSpec) -> Iterator[Guard]:
         ]
         for name, share, correlation in shares:
             if correlation:
-                achieved = correlated(share, correlation).share
+                achieved = correlated_events(share, correlation).share
                 sentence = (
                     f"{direction} {name} of {units.show_share(share)} with a correlation of"
                     f" {units.show_share(correlation)} is {units.show_share(achieved)} of packets:"
@@ -572,7 +579,10 @@ def check_packet_duplication(run: RunSpec) -> Iterator[Guard]:
         if flow.kind in ("udp", "ping") and not (in_tunnel and flow.takes_tunnel)
     ]
     for direction in DIRECTIONS if counting else ():
-        states: list[DirectionSpec | ChangeSpec] = [run.path[direction], *changes(run, direction)]
+        states: list[DirectionSpec | ChangeSpec] = [
+            run.path[direction],
+            *changes_of_direction(run, direction),
+        ]
         share = max((state.duplicate.share for state in states if state.duplicate), default=0.0)
         if share:
             sentence = (
@@ -614,7 +624,7 @@ def check_lengths(run: RunSpec) -> Iterator[Guard]:
     """Report a flow of fewer than twenty round trips, which is mostly slow start."""
     for flow in run.flows:
         rtt_ms = flow.rtt_ms + sum(
-            largest(run, direction, "delay_ms") - run.path[direction].delay_ms
+            largest_value(run, direction, "delay_ms") - run.path[direction].delay_ms
             for direction in DIRECTIONS
         )
         min_s = MIN_ROUND_TRIPS * rtt_ms / 1000
@@ -673,26 +683,28 @@ def check_senders(run: RunSpec) -> Iterator[Guard]:
     yield Guard(name, sentence, None, None, "")
 
 
-def changes(run: RunSpec, direction: str) -> list[ChangeSpec]:
+def changes_of_direction(run: RunSpec, direction: str) -> list[ChangeSpec]:
     return [change for change in run.changes if change.direction == direction]
 
 
-def largest(run: RunSpec, direction: str, key: str) -> float:
+def largest_value(run: RunSpec, direction: str, key: str) -> float:
     """Return the maximum of a direction's rate, delay or jitter over the load; 0 for no rate."""
-    states = (run.path[direction], *changes(run, direction))
+    states = (run.path[direction], *changes_of_direction(run, direction))
     return max(getattr(state, key) or 0 for state in states)
 
 
 def delay_lines_ms(run: RunSpec) -> dict[str, list[float]]:
     """Return the longest delay of every delay line that the flows' packets cross, by direction."""
     lines: dict[str, list[float]] = {}
-    host_delays = delays_ms(run.flows, run.path) if topology_of(run.topology).own_rtts else {}
+    host_delays = (
+        delays_before_hosts_ms(run.flows, run.path) if topology_of(run.topology).own_rtts else {}
+    )
     for direction, ends in (
         ("forward", {flow.receiver for flow in run.flows}),
         ("reverse", {flow.sender for flow in run.flows}),
     ):
         base_ms = run.path[direction].delay_ms
-        extra_ms = largest(run, direction, "delay_ms") - base_ms
+        extra_ms = largest_value(run, direction, "delay_ms") - base_ms
         lines[direction] = [host_delays.get(end, base_ms) + extra_ms for end in sorted(ends)]
     return lines
 

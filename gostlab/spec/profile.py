@@ -84,7 +84,7 @@ from gostlab.spec.yaml_source import (
     Node,
     as_written,
     decimal,
-    either,
+    display_path,
     find_document,
     key,
     list_of,
@@ -94,8 +94,8 @@ from gostlab.spec.yaml_source import (
     one_of,
     parse_document,
     read_mapping,
-    record,
-    shown_path,
+    record_reader,
+    scalar_or_mapping,
     takes,
     text_matching,
     text_of,
@@ -104,8 +104,8 @@ from gostlab.spec.yaml_source import (
     yes_no,
 )
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
-from gostlab.tcpmodel.limits import DISTRIBUTION_SCALE, MAX_PERIOD, MTU_BYTES, period_factors
 from gostlab.tcpmodel.response import cubic_loss, window_limit_bps
+from gostlab.tcpmodel.run_limits import DISTRIBUTION_SCALE, MAX_PERIOD, MTU_BYTES, period_factors
 
 # netem's limits: the length of a delay table, and its entries of 16 bits.
 MAX_DISTRIBUTION = 16384
@@ -225,7 +225,7 @@ def state_loss(node: Node, values: Mapping[str, Any]) -> LossSpec:
     return LossSpec(model="state", p=p13, r=p31, p32=p32, p23=p23, p14=p14)
 
 
-read_loss = either(PERCENT.to(random_loss), read_loss_model)
+read_loss = scalar_or_mapping(PERCENT.to(random_loss), read_loss_model)
 read_loss.unit = "%, or a model"
 
 
@@ -249,7 +249,7 @@ class ProfileDirection:
     loss: LossSpec = key(
         read_loss, "loss probability per packet, on the delay line", "0.1%", default=NO_LOSS
     )
-    buffer: units.Buffer = key(
+    buffer: units.BufferSize = key(
         BUFFER,
         "size of the bottleneck's queue",
         "1bdp",
@@ -344,7 +344,7 @@ def with_distribution(direction: ProfileDirection, node: Node, folder: Path) -> 
         table = (
             delay_table(name_node.text)
             if name_node.text in TABLE_NAMES
-            else load_distribution(beside(name_node, folder, DISTRIBUTION_NAME(name_node)))
+            else load_distribution(sibling_file(name_node, folder, DISTRIBUTION_NAME(name_node)))
         )
         direction = replace(direction, distribution=table)
         if not direction.jitter_s:
@@ -360,7 +360,7 @@ def with_distribution(direction: ProfileDirection, node: Node, folder: Path) -> 
     return direction
 
 
-def beside(node: Node, folder: Path, name: str) -> Path:
+def sibling_file(node: Node, folder: Path, name: str) -> Path:
     """Return a file in the profile's folder. Raises BadInput if it does not exist."""
     if not (folder / name).is_file():
         raise node.bad_value("no such file beside the profile")
@@ -372,7 +372,7 @@ def load_distribution(path: Path) -> tuple[int, ...]:
 
     It is stricter than tc, which silently ends a line at anything but a number and reads 010 as 8.
     """
-    label = shown_path(path)
+    label = display_path(path)
     table: list[int] = []
     for line_number, line in enumerate(load_text(path, MAX_DISTRIBUTION_BYTES).splitlines(), 1):
         for entry in () if line.startswith("#") else line.split():
@@ -435,8 +435,8 @@ class Derived:
 
     method: str = key(one_of("rfc9438-inverse"), "method of the derivation")
     cc: str = key(one_of("cubic"), "congestion control of the measured row that it is derived from")
-    forward: DerivedDirection = key(record(DerivedDirection))
-    reverse: DerivedDirection = key(record(DerivedDirection))
+    forward: DerivedDirection = key(record_reader(DerivedDirection))
+    reverse: DerivedDirection = key(record_reader(DerivedDirection))
 
 
 @dataclass(frozen=True)
@@ -546,32 +546,34 @@ class Profile:
         default="",
     )
     measured: tuple[MeasuredRow, ...] = key(
-        list_of(record(MeasuredRow, check_measured)),
+        list_of(record_reader(MeasuredRow, check_measured)),
         "rows copied from the source, digit by digit; never changed",
         default=(),
     )
     derived: Derived | None = key(
-        record(Derived),
+        record_reader(Derived),
         "values recomputed whenever the file is read; an error if they differ",
         default=None,
     )
     recorded: Recorded | None = key(
-        record(Recorded, check_recorded), "summary of the ping recording", default=None
+        record_reader(Recorded, check_recorded), "summary of the ping recording", default=None
     )
     imported: Imported | None = key(
-        record(Imported, check_imported),
+        record_reader(Imported, check_imported),
         "recording of another tool that the path was made of",
         default=None,
     )
     fitted: FitRecord | None = key(
-        record(FitRecord), "measured rates that the path was fitted to", default=None
+        record_reader(FitRecord), "measured rates that the path was fitted to", default=None
     )
     assumptions: tuple[str, ...] = key(TEXTS, "numbers that nobody measured", default=())
     notes: tuple[str, ...] = key(TEXTS, "further information", default=())
-    forward: ProfileDirection = key(record(ProfileDirection), "what the client's data take")
-    reverse: ProfileDirection = key(record(ProfileDirection), "direction of the client's data")
+    forward: ProfileDirection = key(record_reader(ProfileDirection), "what the client's data take")
+    reverse: ProfileDirection = key(
+        record_reader(ProfileDirection), "direction of the client's data"
+    )
     machines: Machines = key(
-        record(Machines),
+        record_reader(Machines),
         "machines between which the path was measured, if known",
         default=Machines(),
     )
@@ -598,15 +600,15 @@ def load_profile(name_or_path: str) -> Profile:
 
 @lru_cache(maxsize=100)  # Each cell of a matrix requests the same profile.
 def profile_of(text: str, path: Path) -> Profile:
-    return read_profile(parse_document(text, shown_path(path)), path)
+    return read_profile(parse_document(text, display_path(path)), path)
 
 
 def read_profile(document: Node, path: Path) -> Profile:
     """Return a profile from a document; its tables are beside `path`. Raises BadInput."""
-    profile = replace(record(Profile)(document), path_on_disk=path)
+    profile = replace(record_reader(Profile)(document), path_on_disk=path)
     nodes = document.fields or {}
     if profile.see:
-        beside(nodes["see"], path.parent, profile.see)
+        sibling_file(nodes["see"], path.parent, profile.see)
     profile = replace(
         profile,
         forward=with_distribution(profile.forward, nodes["forward"], path.parent),

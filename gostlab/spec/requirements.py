@@ -12,15 +12,15 @@ from dataclasses import asdict
 
 from gostlab.errors import BadInput
 from gostlab.registry.iperf3_versions import OWN
-from gostlab.registry.needs import RunRequirements
 from gostlab.registry.programs import NGINX
+from gostlab.registry.run_requirements import RunRequirements
 from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.run_spec import RunSpec
 
 
-def needs_of(runs: Iterable[RunSpec]) -> RunRequirements:
+def requirements_of(runs: Iterable[RunSpec]) -> RunRequirements:
     runs = list(runs)
     flows = [flow.traffic for run in runs for flow in run.flows]
     by_iperf3 = [run.iperf3 for run in runs if any(flow.traffic.by_iperf3 for flow in run.flows)]
@@ -48,7 +48,7 @@ def main(args: Sequence[str]) -> int:
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2
-    print(json.dumps(asdict(needs_of(runs))))
+    print(json.dumps(asdict(requirements_of(runs))))
     return 0
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from gostlab.errors import BadInput
-from gostlab.registry.installed import UsedPlugin
+from gostlab.registry.installed_plugins import UsedPlugin
 from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.compatible_json import JsonObject, added_later, from_json, to_json

@@ -42,19 +42,19 @@ from gostlab.spec.yaml_source import (
     Node,
     Reader,
     as_written,
-    by_name,
+    by_name_reader,
     field_schema,
     key,
     keys_of,
     known_fields,
     list_of,
-    mapping,
     mapping_of,
+    mapping_reader,
     mapping_schema,
-    meant,
     one_of,
     parse_document,
-    record,
+    record_reader,
+    suggest_name,
     takes,
     text_matching,
     text_of,
@@ -350,7 +350,7 @@ def check_change(node: Node, change: RequestedChange) -> None:
         raise node.bad("a change of nothing (rate, delay, jitter, loss, outage, …)")
 
 
-CHANGE = record(RequestedChange, check_change)
+CHANGE = record_reader(RequestedChange, check_change)
 CHANGE_FIELDS = keys_of(RequestedChange)
 
 
@@ -375,7 +375,7 @@ def read_flow(node: Node) -> FlowFields:
     return cast(FlowFields, values)
 
 
-FLOWS = by_name(
+FLOWS = by_name_reader(
     re.compile(rf"(?!({'|'.join(NO_FLOW_NAMES)})$){FLOW_NAME.pattern}"),
     read_flow,
     "flow",
@@ -489,7 +489,7 @@ BETWEEN_VALUES = re.compile(r"/(?!s\s*(?:/|$))")
 
 
 @dataclass(frozen=True)
-class DownUp:
+class PerDirection:
     """Represent a value of each direction, as of an access link: down (reverse) and up."""
 
     down: Any
@@ -502,10 +502,10 @@ class DownUp:
 
 def of_direction(value: Any, direction: str) -> Any:
     """Return a setting's value in one direction; most are equal in both."""
-    return value.of(direction) if isinstance(value, DownUp) else value
+    return value.of(direction) if isinstance(value, PerDirection) else value
 
 
-def down_up(read: Reader[Any]) -> Reader[Any]:
+def per_direction(read: Reader[Any]) -> Reader[Any]:
     """Return a reader of one value, or of DOWN/UP."""
 
     def read_one_or_two(node: Node) -> Any:
@@ -515,7 +515,7 @@ def down_up(read: Reader[Any]) -> Reader[Any]:
         if len(parts) > 2:
             raise node.bad_value("more than two values (DOWN/UP, like 100mbit/20mbit)")
         down, up = (read(replace(node, text=part.strip())) for part in parts)
-        return down if down == up else DownUp(down, up)
+        return down if down == up else PerDirection(down, up)
 
     two_values = {"type": "string", "pattern": r"^\s*[^/]+(/s)?\s*/\s*[^/]+(/s)?\s*$"}
     return Reader(
@@ -527,7 +527,7 @@ def down_up(read: Reader[Any]) -> Reader[Any]:
 
 # The settings of a path as they hold in both directions.
 BOTH_WAYS_FIELDS = {
-    name: replace(field, read=down_up(field.read)) if name in TWO_VALUED else field
+    name: replace(field, read=per_direction(field.read)) if name in TWO_VALUED else field
     for name, field in PATH_FIELDS.items()
 }
 RTT = KeySchema(
@@ -560,7 +560,7 @@ def read_link(node: Node) -> dict[str, Setting]:
     if not fields:
         raise node.bad("nothing of its own (a profile, or like {rtt: 20ms, loss: 1%})")
     return {
-        name: Setting(LINK_FIELDS[name].read(value), json_text(value), value, name)
+        name: Setting(LINK_FIELDS[name].read(value), written_value(value), value, name)
         for name, value in fields.items()
     }
 
@@ -579,7 +579,7 @@ SETTINGS: Mapping[str, KeySchema] = {
         default="1",
     ),
     "links": KeySchema(
-        by_name(LINK_NAME, read_link, "link", "{hop2: plain-100ms}"),
+        by_name_reader(LINK_NAME, read_link, "link", "{hop2: plain-100ms}"),
         "links with their own path, by name: `hop1` and `hop2` of two hops, `n1-n2` of a "
         "ring, mesh or parking-lot; the value is a profile, or the fields that differ "
         "from the run's path",
@@ -1012,13 +1012,13 @@ def read_level(name: str, node: Node) -> Setting:
     value = field.read(node)
     is_cc = isinstance(value, str) and "cc" in (name.partition(".")[0], name.rpartition(".")[2])
     in_one_form = is_cc or name.rpartition(".")[2] == "streams"
-    written = value if in_one_form else json_text(node)
+    written = value if in_one_form else written_value(node)
     return Setting(value, written, node, setting_called(name))
 
 
-def json_text(node: Node) -> Any:
+def written_value(node: Node) -> Any:
     """Return what the user wrote without blanks, so that `10 Gbit` and `10Gbit` are one level."""
-    return node.plain(lambda text: "".join(text.split()))
+    return node.to_plain_values(lambda text: "".join(text.split()))
 
 
 def show_level(written: Any) -> str:
@@ -1065,7 +1065,7 @@ def read_factor(name: str, node: Node, sets: str | None = None) -> tuple[Setting
     setting, levels = (named_factor(node)[key] for key in ("sets", "levels"))
     target = setting.text or ""
     if field_of(target) is None:
-        raise setting.bad_value(f"nothing that can be set ({meant(target, known_names())})")
+        raise setting.bad_value(f"nothing that can be set ({suggest_name(target, known_names())})")
     if field_of(name) is not None and not f".{target}".endswith(f".{name}"):
         raise setting.bad_value(
             f"a factor that is called {name} sets {name}, or one direction's (call it otherwise)"
@@ -1074,7 +1074,7 @@ def read_factor(name: str, node: Node, sets: str | None = None) -> tuple[Setting
 
 
 # A named factor is read twice: first its setting, then its levels with that setting's reader.
-named_factor = mapping(
+named_factor = mapping_reader(
     {
         name: KeySchema(as_written({}), description, required=True)
         for name, description in (
@@ -1151,7 +1151,7 @@ def read_override(name: str, text: str, *, origin: str | None = None) -> tuple[S
     """Return the levels that --set gives a setting. Raises BadInput naming --set."""
     node = parse_override(name, text, origin=origin)
     if field_of(name) is None:
-        raise node.bad(f"no such factor or setting ({meant(name, known_names())})")
+        raise node.bad(f"no such factor or setting ({suggest_name(name, known_names())})")
     return read_levels(name, node)
 
 
@@ -1161,7 +1161,7 @@ def default_setting(name: str) -> Setting:
     return read_level(name, Node("default", None, name, text=DEFAULTS[name]))
 
 
-def merged(*layers: Settings) -> dict[str, Setting]:
+def merge_layers(*layers: Settings) -> dict[str, Setting]:
     """Merge settings of several layers; a later layer overrides an earlier one.
 
     A later `loss` replaces an earlier `forward.loss`. Within a layer the narrower name is the
@@ -1171,13 +1171,15 @@ def merged(*layers: Settings) -> dict[str, Setting]:
     for layer in layers:
         wide = {setting.name for setting in layer.values()} & (PATH_FIELDS.keys() | {"cc"})
         result = {
-            name: setting for name, setting in result.items() if widened(setting.name) not in wide
+            name: setting
+            for name, setting in result.items()
+            if broader_setting(setting.name) not in wide
         }
         result.update(layer)
     return result
 
 
-def widened(name: str) -> str | None:
+def broader_setting(name: str) -> str | None:
     """Return the setting that a narrower name is part of (loss of forward.loss), or None."""
     first, _, last = name.partition(".")
     if first in DIRECTIONS and last in PATH_FIELDS:

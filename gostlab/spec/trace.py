@@ -12,11 +12,11 @@ raised is BadInput with file and line.
 import re
 from pathlib import Path
 
-from gostlab.errors import bounded
+from gostlab.errors import require_bounds
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, random_loss
 from gostlab.spec.units import MAX_RATE_BPS, MIN_RATE_BPS, quoted
 from gostlab.spec.value_types import MAX_DELAY_S
-from gostlab.spec.yaml_source import BadInput, load_text, meant, shown_path
+from gostlab.spec.yaml_source import BadInput, display_path, load_text, suggest_name
 
 MAX_ROWS = 100_000
 MAX_BYTES = 100 * MAX_ROWS
@@ -39,7 +39,7 @@ COLUMNS = tuple(COLUMN_SAYS)
 
 def changes_of(path: Path) -> tuple[ChangeSpec, ...]:
     """Return the changes of a trace, sorted by time. Raises BadInput."""
-    return parse_trace(load_text(path, MAX_BYTES), shown_path(path))
+    return parse_trace(load_text(path, MAX_BYTES), display_path(path))
 
 
 def parse_trace(text: str, origin: str) -> tuple[ChangeSpec, ...]:
@@ -70,7 +70,9 @@ def read_header(line: str, origin: str) -> list[str]:
     columns = [word.strip() for word in line.split(",")]
     for name in columns:
         if name not in COLUMNS:
-            raise BadInput(f"{origin}:1: {quoted(name)}: unknown column ({meant(name, COLUMNS)})")
+            raise BadInput(
+                f"{origin}:1: {quoted(name)}: unknown column ({suggest_name(name, COLUMNS)})"
+            )
         if columns.count(name) > 1:
             raise BadInput(f"{origin}:1: column {name} is there twice")
     if "time_s" not in columns:
@@ -116,4 +118,4 @@ def read_number(column: str, text: str, bounds: tuple[float, float], where: str)
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
         hint = " (a share from 0 to 1)" if column == "loss" and "%" in text else ""
         raise BadInput(f"{where}: {column} {quoted(text)}: not a plain number{hint}")
-    return bounded(f"{where}: {column} {quoted(text)}", float(text), *bounds, "{:g}".format)
+    return require_bounds(f"{where}: {column} {quoted(text)}", float(text), *bounds, "{:g}".format)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gostlab.tcpmodel.limits import FIRST_WINDOW_PKTS
+from gostlab.tcpmodel.run_limits import FIRST_WINDOW_PKTS
 
 # A number, then its unit. 15 digits on each side exceed any quantity here, and bound the work.
 NUMBER = re.compile(
@@ -127,7 +127,7 @@ def in_units(text: str, units: Mapping[str, Fraction | int], example: str, advic
     return number * units[unit]
 
 
-def rate(text: str) -> int:
+def parse_rate(text: str) -> int:
     """Return the bits per second of a rate like 1967mbit, 10 Gbit, 512kbit/s. Raises UnitError."""
     number, unit = split_number(text, "100mbit", "mbit")
     normalized = re.sub(r"bits?(/s)?$", "bit", unit.lower())
@@ -143,7 +143,7 @@ def rate(text: str) -> int:
     return round(bps)
 
 
-def seconds(text: str, usual: str = "ms") -> Fraction:
+def parse_seconds(text: str, usual: str = "ms") -> Fraction:
     """Return the seconds of a time like 84ms, exactly; `usual` is the unit to advise.
 
     Raises UnitError.
@@ -155,7 +155,7 @@ def seconds(text: str, usual: str = "ms") -> Fraction:
     return time_s
 
 
-def share(text: str) -> Fraction:
+def parse_share(text: str) -> Fraction:
     """Return the share 0..1 of a percentage like 0.1%, exactly. Raises UnitError."""
     number, unit = split_number(text, "0.1%", "% if that is meant", what="%")
     if unit != "%":
@@ -165,7 +165,7 @@ def share(text: str) -> Fraction:
     return number / 100
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Return the bytes of a size like 6MiB, 150kB, rounded to a whole byte. Raises UnitError."""
     size_bytes = in_units(text, SIZE_UNITS, "6MiB", "kB, or B, MiB")
     if size_bytes > 2**50:
@@ -174,7 +174,7 @@ def size(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Buffer:
+class BufferSize:
     """Represent a bottleneck's queue as written: in BDPs, packets, bytes, or as its drain time."""
 
     amount: Fraction
@@ -207,7 +207,7 @@ class Buffer:
         return max(min_packets, round(exact))
 
 
-def buffer(text: str) -> Buffer:
+def parse_buffer(text: str) -> BufferSize:
     """Return a queue's size like 1bdp, 100pkts, 150kB, 300ms. Raises UnitError."""
     number, unit = split_number(text, "1bdp", "bdp, or pkts, kB, ms")
     if not number:
@@ -215,17 +215,17 @@ def buffer(text: str) -> Buffer:
     if unit.lower() == "bdp":
         if number > 1000:
             raise UnitError("more than 1000 times the path's BDP")
-        return Buffer(number, "bdp")
+        return BufferSize(number, "bdp")
     if unit.lower() in PACKET_UNITS:
         if number.denominator != 1 or number > 10**9:
             raise UnitError("not a whole number of packets up to a thousand million")
-        return Buffer(number, "pkts")
+        return BufferSize(number, "pkts")
     if unit in SIZE_UNITS:
-        return Buffer(Fraction(size(text)), "bytes")
+        return BufferSize(Fraction(parse_size(text)), "bytes")
     if unit in TIME_UNITS:
         if number * TIME_UNITS[unit] > MAX_QUEUE_S:
             raise UnitError(f"longer than {MAX_QUEUE_S} s of queue")
-        return Buffer(number * TIME_UNITS[unit], "s")
+        return BufferSize(number * TIME_UNITS[unit], "s")
     raise UnitError(f"unknown unit {quoted(unit)} (one of bdp, pkts, kB, MiB, ms)")
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from gostlab.registry import congestion_controls, iperf3_versions, kernels
-from gostlab.registry.qdiscs import BOTTLENECK, QUEUE, names_for, spelled
+from gostlab.registry.qdiscs import BOTTLENECK, QUEUE, names_by_spelling, qdisc_names
 from gostlab.registry.topologies import topologies
 from gostlab.registry.traffic import MAX_STREAMS
 from gostlab.registry.tunnels import tunnel_kinds
@@ -19,22 +19,22 @@ from gostlab.spec.yaml_source import (
     KeySchema,
     Node,
     Reader,
-    bounded,
-    by_name,
+    bounded_quantity,
+    by_name_reader,
     decimal,
-    either,
     list_of,
-    mapping,
-    meant,
+    mapping_reader,
     one_of,
     one_of_names,
-    quantity,
+    quantity_reader,
+    scalar_or_mapping,
+    suggest_name,
     takes,
     text_matching,
     text_of,
     whole_number,
 )
-from gostlab.tcpmodel.limits import MIB, SUPER_PACKETS
+from gostlab.tcpmodel.run_limits import MIB, SUPER_PACKETS
 
 # An end with its own congestion control is a host, or one of a tunnel's legs.
 END = re.compile(r"[a-z][a-z0-9_]{0,15}")
@@ -46,23 +46,25 @@ MAX_HOST_CPUS = 64  # The limit of the kernel (kernel/src, MAX_CPUS).
 MAX_SITES = 60
 MAX_DELAY_S = 10  # The limit keeps packets in flight countable.
 
-RATE = quantity(units.rate, units.RATE_PATTERN, "bit/s")
-TIME = quantity(units.seconds, units.TIME_PATTERN, "a time")
-SHARE = quantity(units.share, units.SHARE_PATTERN, "%")
-SIZE = quantity(units.size, units.SIZE_PATTERN, "a size")
-BUFFER = quantity(
-    units.buffer,
+RATE = quantity_reader(units.parse_rate, units.RATE_PATTERN, "bit/s")
+TIME = quantity_reader(units.parse_seconds, units.TIME_PATTERN, "a time")
+SHARE = quantity_reader(units.parse_share, units.SHARE_PATTERN, "%")
+SIZE = quantity_reader(units.parse_size, units.SIZE_PATTERN, "a size")
+BUFFER = quantity_reader(
+    units.parse_buffer,
     units.BUFFER_PATTERN,
     "a multiple of the BDP, packets, a size, or a time at the bottleneck's rate",
 )
-SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN, "a time")
-MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN, "a time")
+SECONDS = quantity_reader(partial(units.parse_seconds, usual="s"), units.TIME_PATTERN, "a time")
+MICROSECONDS = quantity_reader(
+    partial(units.parse_seconds, usual="us"), units.TIME_PATTERN, "a time"
+)
 IN_MIB = Fraction(1, MIB)
 
 # The names that topo.py and the plugins in gostlab/tunnels/ and qdiscs/ declare.
 TOPOLOGY = one_of_names(topologies)
 TUNNEL = one_of_names(tunnel_kinds)
-BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))
+BOTTLENECKS = one_of_names(partial(qdisc_names, BOTTLENECK))
 BOTH = "both"
 DIRECTION = one_of("upload", "download", BOTH)
 STREAMS = whole_number(1, MAX_STREAMS)
@@ -75,8 +77,8 @@ KCP_PARITY = whole_number(0, 10)
 KCP_DATA = whole_number(1, 70)
 KCP_MTU = whole_number(200, 1472)
 # iperf3 accepts whole seconds only.
-read_duration = bounded(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
-read_instant = bounded(SECONDS, "0s", "86400s", float)
+read_duration = bounded_quantity(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
+read_instant = bounded_quantity(SECONDS, "0s", "86400s", float)
 
 TRAP = one_of(SUPER_PACKETS)
 TRAPS = list_of(TRAP)
@@ -103,26 +105,26 @@ def read_window(node: Node) -> tuple[float, float]:
     return from_s, to_s
 
 
-read_delay = bounded(TIME, "0s", f"{MAX_DELAY_S}s", Fraction)
-read_rtt = bounded(TIME, "0s", f"{2 * MAX_DELAY_S}s", Fraction)
-read_offered_rate = bounded(RATE, "1kbit", "100gbit", int)
-read_download_size = bounded(SIZE, "1B", "100GB", int, unit="bytes")
-read_burst = bounded(TIME, "10ms", "3600s", float)
-read_segment = bounded(TIME, "100ms", "60s", float)
-read_playback_buffer = bounded(TIME, "200ms", "600s", float)
-read_target = bounded(TIME, "0.1ms", "1s", float, per=1000)
-read_ping_interval = bounded(TIME, "10ms", "60s", float, per=1000)
-read_start_spread = bounded(TIME, "0s", "10s", float)
-read_sample = bounded(TIME, "1ms", "60s", float, per=1000)
-read_socket_buffer = bounded(SIZE, "4KiB", "1GiB", int)
-read_syscall_cost = bounded(MICROSECONDS, "0us", "1ms", float, per=10**6)
-read_byte_cost = bounded(TIME, "0ns", "1us", float, per=10**9, step="0.001ns")
-read_packet_cost = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
+read_delay = bounded_quantity(TIME, "0s", f"{MAX_DELAY_S}s", Fraction)
+read_rtt = bounded_quantity(TIME, "0s", f"{2 * MAX_DELAY_S}s", Fraction)
+read_offered_rate = bounded_quantity(RATE, "1kbit", "100gbit", int)
+read_download_size = bounded_quantity(SIZE, "1B", "100GB", int, unit="bytes")
+read_burst = bounded_quantity(TIME, "10ms", "3600s", float)
+read_segment = bounded_quantity(TIME, "100ms", "60s", float)
+read_playback_buffer = bounded_quantity(TIME, "200ms", "600s", float)
+read_target = bounded_quantity(TIME, "0.1ms", "1s", float, per=1000)
+read_ping_interval = bounded_quantity(TIME, "10ms", "60s", float, per=1000)
+read_start_spread = bounded_quantity(TIME, "0s", "10s", float)
+read_sample = bounded_quantity(TIME, "1ms", "60s", float, per=1000)
+read_socket_buffer = bounded_quantity(SIZE, "4KiB", "1GiB", int)
+read_syscall_cost = bounded_quantity(MICROSECONDS, "0us", "1ms", float, per=10**6)
+read_byte_cost = bounded_quantity(TIME, "0ns", "1us", float, per=10**9, step="0.001ns")
+read_packet_cost = bounded_quantity(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
 # The maximum is the kernel's (veth-rx-coalescing, VETH_MAX_RX_USECS).
-read_rx_usecs = bounded(TIME, "1us", "10ms", int, per=10**6, step="1us")
-read_memory = bounded(SIZE, "128MiB", "64GiB", int, per=IN_MIB, words={AUTO: None})
-read_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={"ample": None})
-read_host_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={SHARED: 0})
+read_rx_usecs = bounded_quantity(TIME, "1us", "10ms", int, per=10**6, step="1us")
+read_memory = bounded_quantity(SIZE, "128MiB", "64GiB", int, per=IN_MIB, words={AUTO: None})
+read_tcp_memory = bounded_quantity(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={"ample": None})
+read_host_tcp_memory = bounded_quantity(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={SHARED: 0})
 
 
 @takes(list_of(read_offered_rate, least=1).schema)
@@ -146,7 +148,9 @@ def read_rate(node: Node) -> int | None:
 
 
 # Aliases of a queue are converted to its name: tc's pfifo becomes fifo.
-QUEUES = one_of_names(lambda: spelled(QUEUE)).to(lambda name: spelled(QUEUE)[name])
+QUEUES = one_of_names(lambda: names_by_spelling(QUEUE)).to(
+    lambda name: names_by_spelling(QUEUE)[name]
+)
 # The qdiscs that tc installs without a parameter; red requires its limit.
 TUN_QUEUES = one_of("default", "fifo", "fq", "fq_codel", "codel", "cake", "pie", "fq_pie", "sfq")
 
@@ -188,7 +192,7 @@ def read_buffer_sizes(node: Node) -> list[int]:
     return sizes
 
 
-BUFFER_SIZES = mapping(
+BUFFER_SIZES = mapping_reader(
     {
         name: KeySchema(
             read_buffer_sizes,
@@ -203,7 +207,7 @@ BUFFER_SIZES = mapping(
     }
 )
 # A file's presets are replaced by their sizes before this reader runs.
-read_buffers = either(Reader(one_of(*BUFFER_PRESETS), text_of.schema), BUFFER_SIZES)
+read_buffers = scalar_or_mapping(Reader(one_of(*BUFFER_PRESETS), text_of.schema), BUFFER_SIZES)
 
 
 # -- values for all hosts or by host
@@ -224,7 +228,7 @@ def one_for_all(read: Reader[int], **words: Any) -> Reader[Any]:
 def per_host(read: Reader[int], *words: str) -> Reader[Any]:
     """Return a reader of one value for all hosts, of some words, or of values by host."""
     for_all = one_for_all(read, **{word: word for word in words}) if words else read
-    return either(for_all, by_name(END, read, "host", "{client: 2, target: 4}"))
+    return scalar_or_mapping(for_all, by_name_reader(END, read, "host", "{client: 2, target: 4}"))
 
 
 HOST_CPUS = whole_number(1, MAX_HOST_CPUS)
@@ -239,10 +243,10 @@ def CPU_SHARE(node: Node) -> int:
     return int(permille)
 
 
-CPU_BURST = bounded(SECONDS, "0s", "3600s", int, per=10**6, step="1us")
+CPU_BURST = bounded_quantity(SECONDS, "0s", "3600s", int, per=10**6, step="1us")
 
 
-MACHINE_MEMORY = bounded(SIZE, "64MiB", "1024GiB", int, per=IN_MIB)
+MACHINE_MEMORY = bounded_quantity(SIZE, "64MiB", "1024GiB", int, per=IN_MIB)
 
 
 # -- congestion controls and kernels
@@ -279,17 +283,17 @@ def CC(node: Node) -> str:
         text = text_of(node)
     try:
         control = congestion_controls.parse_control(text)
-        if congestion_controls.strangers_welcome():
+        if congestion_controls.unknown_controls_accepted():
             return str(control)
         if control.name not in (known := congestion_controls.known_names()):
-            raise node.bad_value(f"not known here ({meant(control.name, known)})")
+            raise node.bad_value(f"not known here ({suggest_name(control.name, known)})")
         congestion_controls.check_known(control)
     except congestion_controls.BadInput as error:
         raise error if str(error).startswith(node.where) else node.bad(str(error)) from None
     return str(control)
 
 
-CC_BY_END = by_name(END, CC, "host, or leg of a tunnel", "{client: bbr, target: cubic}")
+CC_BY_END = by_name_reader(END, CC, "host, or leg of a tunnel", "{client: bbr, target: cubic}")
 
 
 @takes({"anyOf": [CC.schema, CC_BY_END.schema]})
@@ -307,6 +311,6 @@ def read_cc(node: Node) -> str | dict[str, str]:
 def read_kernel(node: Node) -> str:
     """Return the name of an existing kernel: shipped, 5.10, or a user's. Raises BadInput."""
     name, known = text_of(node), kernels.known_names()
-    if name not in known and not congestion_controls.strangers_welcome():
+    if name not in known and not congestion_controls.unknown_controls_accepted():
         raise node.bad_value(f"no such kernel ({', '.join(known)}; ./lab kernel list)")
     return name

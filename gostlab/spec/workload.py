@@ -26,12 +26,12 @@ from gostlab.registry.tunnels import IP_TCP_BYTES, WAN, tunnel_kinds
 from gostlab.spec.command_files import program_digests
 from gostlab.spec.flow import DATAGRAM_BYTES, FlowSpec
 from gostlab.spec.links_crossed import links_crossed, nodes_named, paths_crossed
-from gostlab.spec.path_spec import PathSpec, in_series, round_trip_ms
+from gostlab.spec.path_spec import PathSpec, combine_in_series, round_trip_ms
 from gostlab.spec.run_request import RunRequest, topologies_with
 from gostlab.spec.settings import NO_FLOW_NAMES, FlowFields
 from gostlab.spec.units import show_time
 from gostlab.spec.value_types import BOTH
-from gostlab.spec.yaml_source import BadInput, Node, meant
+from gostlab.spec.yaml_source import BadInput, Node, suggest_name
 from gostlab.tcpmodel.socket_buffers import Buffers, resolve_buffers
 
 # A video flow's rungs, segments and buffer; the rungs of Mao, Netravali, Alizadeh, SIGCOMM 2017.
@@ -79,7 +79,7 @@ def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
         owner, dot, field = name.partition(".")
         if dot and owner not in NO_FLOW_NAMES:
             if owner not in given:
-                raise setting.node.bad(f"no flow is called {owner} ({meant(owner, given)})")
+                raise setting.node.bad(f"no flow is called {owner} ({suggest_name(owner, given)})")
             given[owner] = cast(FlowFields, {**given[owner], field: setting.value})
     node = request.node("flows" if "flows" in request.written else "topology")
     site = host_of_profile_site(request)
@@ -92,7 +92,7 @@ def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
         flow = RequestedFlow(name, fields, node, traffic, direction, request.topology.sender, site)
         check_fields(flow, request.topology)
         flow = flow if site else between_hosts(flow, index, request.topology)
-        flows_ += by_direction(flow)
+        flows_ += split_directions(flow)
     check_names(flows_)
     for flow in flows_:
         if flow.fields.get("through") == "tunnel" and "udp" not in request.tunnel.carries:
@@ -104,7 +104,7 @@ def resolve_hosts(request: RunRequest) -> list[RequestedFlow]:
     return flows_
 
 
-def by_direction(flow: RequestedFlow) -> list[RequestedFlow]:
+def split_directions(flow: RequestedFlow) -> list[RequestedFlow]:
     """Return a flow, or its two halves if its data go in both directions."""
     if flow.direction != BOTH:
         return [flow]
@@ -289,7 +289,7 @@ def resolve_flows(
         crossed[flow.name] = paths_crossed(path, links, links_on_path)
     # Buffers in bdp refer to the longest round trip among all flows, even if flows share a host.
     rtts_ms = [float(flow.fields["rtt"] * 500) for flow in flows if "rtt" in flow.fields]
-    longest = in_series(max(crossed.values(), key=round_trip_ms))
+    longest = combine_in_series(max(crossed.values(), key=round_trip_ms))
     longest = PathSpec(
         *(replace(state, delay_ms=max([state.delay_ms, *rtts_ms])) for state in longest)
     )
@@ -315,7 +315,7 @@ def resolve_flow(
         return dict(fields).get(field, request[field])
 
     sizes = fields.get("sizes", DEFAULT_SIZES_BYTES) if "sizes" in traffic.may else ()
-    video = video_of(flow) if "ladder" in traffic.may else Video()
+    video = video_of(flow) if "ladder" in traffic.may else VideoPlan()
     return FlowSpec(
         name=flow.name,
         kind=traffic.name,
@@ -384,7 +384,7 @@ def resolve_streams(request: RunRequest, flow: RequestedFlow) -> int:
 
 
 @dataclass(frozen=True)
-class Video:
+class VideoPlan:
     """Represent what a video flow plays; empty for other flows."""
 
     ladder_bps: Sequence[int] = ()
@@ -392,7 +392,7 @@ class Video:
     playback_buffer_s: float = 0.0
 
 
-def video_of(flow: RequestedFlow) -> Video:
+def video_of(flow: RequestedFlow) -> VideoPlan:
     """Return a video flow's ladder, segments and buffer. Raises BadInput."""
     segment_s = flow.fields.get("segment", DEFAULT_SEGMENT_S)
     default_s = max(DEFAULT_PLAYBACK_BUFFER_S, 2 * segment_s)
@@ -402,7 +402,7 @@ def video_of(flow: RequestedFlow) -> Video:
             f"playback_buffer: {show_time(buffer_s)} is less than two segments of"
             f" {show_time(segment_s)}: it would be empty while the next one comes"
         )
-    return Video(flow.fields.get("ladder", DEFAULT_LADDER_BPS), segment_s, buffer_s)
+    return VideoPlan(flow.fields.get("ladder", DEFAULT_LADDER_BPS), segment_s, buffer_s)
 
 
 def datagram_bytes(request: RunRequest, flow: RequestedFlow) -> int:

@@ -74,13 +74,13 @@ class Node:
         items = self.items and tuple(change("", child) for child in self.items)
         return dataclasses.replace(self, fields=fields, items=items)
 
-    def plain(self, scalar: Callable[[str], Any]) -> Any:
+    def to_plain_values(self, scalar: Callable[[str], Any]) -> Any:
         """Return the value as texts, lists and mappings; `scalar` converts the texts."""
         if self.text is not None:
             return scalar(self.text)
         if self.fields is not None:
-            return {key: child.plain(scalar) for key, child in self.fields.items()}
-        return [child.plain(scalar) for child in self.items or ()]
+            return {key: child.to_plain_values(scalar) for key, child in self.fields.items()}
+        return [child.to_plain_values(scalar) for child in self.items or ()]
 
     def bad(self, problem: str) -> BadInput:
         return BadInput(f"{self.where}: {problem}")
@@ -94,12 +94,12 @@ class Node:
 
 def load_document(path: Path) -> Node:
     """Return the root of a YAML file. Raises BadInput."""
-    return parse_document(load_text(path, MAX_BYTES), shown_path(path))
+    return parse_document(load_text(path, MAX_BYTES), display_path(path))
 
 
 def load_text(path: Path, max_bytes: int) -> str:
     """Return a file's text without its byte order mark. Raises BadInput."""
-    label = shown_path(path)
+    label = display_path(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadInput(f"{label}: not a file")
@@ -134,7 +134,7 @@ def find_document(name_or_path: str, folder: Path, what: str, beside: Path = Pat
         return path
     path = first_file(*(directory / f"{name}.yaml" for directory in folders.search_paths(folder)))
     if path is None:
-        advice = meant(name, names_in(folder))
+        advice = suggest_name(name, names_in(folder))
         raise BadInput(f"{what} {quoted(name)}: not in {folder.name}/ ({advice})")
     return path
 
@@ -152,7 +152,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted({path.stem for path in files})
 
 
-def shown_path(path: Path) -> str:
+def display_path(path: Path) -> str:
     """Return a path as the user would type it from the current directory."""
     try:
         return os.path.relpath(path) if path.resolve().is_relative_to(Path.cwd()) else str(path)
@@ -233,7 +233,7 @@ class Parser:
         while not isinstance(name := self._next(), yaml.MappingEndEvent):
             if not isinstance(name, yaml.ScalarEvent):
                 self._refuse(name, "a mapping or list where a key should be")
-            inner_key = join(key, name.value)
+            inner_key = join_key_path(key, name.value)
             if name.value in lines:
                 first = lines[name.value]
                 self._refuse(name, f"{inner_key}: written twice (first in line {first})")
@@ -260,7 +260,7 @@ class Parser:
         raise BadInput(f"{self._origin}{line}: {problem}")
 
 
-def join(key: str, name: str) -> str:
+def join_key_path(key: str, name: str) -> str:
     """Return the key path of a field."""
     field = quoted(name)[1:-1]
     return f"{key}.{field}" if key else field
@@ -357,7 +357,7 @@ def keys_of(cls: Any) -> dict[str, KeySchema]:
     return {name: field_.metadata["key"] for name, field_ in key_fields(cls).items()}
 
 
-def record(cls: type[T], check: Callable[[Node, T], None] | None = None) -> Reader[T]:
+def record_reader(cls: type[T], check: Callable[[Node, T], None] | None = None) -> Reader[T]:
     """Return a reader of a mapping as a dataclass; `check` rejects inconsistent values."""
 
     dataclass_: Any = cls
@@ -373,7 +373,7 @@ def record(cls: type[T], check: Callable[[Node, T], None] | None = None) -> Read
     return Reader(take, lambda: mapping_schema(keys_of(dataclass_)))
 
 
-def mapping(fields: Mapping[str, KeySchema]) -> Reader[dict[str, Any]]:
+def mapping_reader(fields: Mapping[str, KeySchema]) -> Reader[dict[str, Any]]:
     """Return a reader of a mapping with a table of fields; the result holds all of them."""
     return Reader(lambda node: read_mapping(node, fields), lambda: mapping_schema(fields))
 
@@ -438,7 +438,7 @@ def mapping_of(node: Node) -> Mapping[str, Node]:
     return node.fields
 
 
-def by_name(
+def by_name_reader(
     name: re.Pattern[str], read: Reader[T], what: str, example: str, *, least: int = 1
 ) -> Reader[dict[str, T]]:
     """Return a reader of a mapping from user-chosen names to values; `what` describes a value."""
@@ -463,7 +463,7 @@ def by_name(
     )
 
 
-def either(scalar: Reader[T], table: Reader[U]) -> Reader[T | U]:
+def scalar_or_mapping(scalar: Reader[T], table: Reader[U]) -> Reader[T | U]:
     """Return a reader that reads a mapping with `table`, and any other value with `scalar`."""
 
     def read_either(node: Node) -> T | U:
@@ -494,7 +494,9 @@ def unknown_key(node: Node, name: str, known: Iterable[str]) -> BadInput:
     """Return the error for an unknown key, with the most similar known one."""
     line = node.keys.get(name, node.line)
     where = f"{node.origin}:{line}" if line is not None and node.line is not None else node.origin
-    return BadInput(f"{where}: {join(node.key, name)}: unknown key ({meant(name, known)})")
+    return BadInput(
+        f"{where}: {join_key_path(node.key, name)}: unknown key ({suggest_name(name, known)})"
+    )
 
 
 # The terms of Mininet, tc and iperf3 for gostlab's settings.
@@ -520,7 +522,7 @@ def closest(name: str, known: Sequence[str]) -> str | None:
     return next(iter(translated or difflib.get_close_matches(lowered, known, n=1)), None)
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """Return the advice for an unknown name: the most similar name, or all names."""
     names = [str(name_) for name_ in known]
     if close := closest(name, names):
@@ -533,7 +535,9 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 def texts_of(fields: Mapping[str, KeySchema]) -> Reader[dict[str, str]]:
     """Return a reader of a mapping of texts, which omits absent ones."""
-    return mapping(fields).to(lambda given: {key: text for key, text in given.items() if text})
+    return mapping_reader(fields).to(
+        lambda given: {key: text for key, text in given.items() if text}
+    )
 
 
 @takes({"type": ["string", "number"], "pattern": r"\S"})
@@ -564,7 +568,7 @@ def text_matching(pattern: str, problem: str) -> Reader[str]:
     return Reader(read_text, {"type": "string", "pattern": rf"^\s*({pattern})\s*$"})
 
 
-def quantity(read: Callable[[str], T], pattern: str, unit: str = "") -> Reader[T]:
+def quantity_reader(read: Callable[[str], T], pattern: str, unit: str = "") -> Reader[T]:
     """Return a reader of a scalar by a function of spec.units; `pattern` matches its text."""
 
     def read_quantity(node: Node) -> T:
@@ -577,7 +581,7 @@ def quantity(read: Callable[[str], T], pattern: str, unit: str = "") -> Reader[T
     return Reader(read_quantity, {"type": "string", "pattern": pattern}, unit)
 
 
-def bounded(
+def bounded_quantity(
     read: Reader[Any],
     least: str,
     most: str,
@@ -620,7 +624,9 @@ def whole_number(least: int, most: int) -> Reader[int]:
         digits = text.removeprefix("-")
         if len(text) > 19 or not digits.isascii() or not digits.isdigit():
             raise node.bad_value("not a whole number")
-        return errors.bounded(f"{node.where} {quoted(node.text or '')}", int(text), least, most)
+        return errors.require_bounds(
+            f"{node.where} {quoted(node.text or '')}", int(text), least, most
+        )
 
     return Reader(read_whole, {"type": "integer", "minimum": least, "maximum": most})
 
@@ -635,27 +641,27 @@ def one_of_names(names: Callable[[], Iterable[str]]) -> Reader[str]:
     def read_name(node: Node) -> str:
         text, known = text_of(node), list(names())
         if text not in known:
-            raise node.bad_value(f"not known here ({meant(text, known)})")
+            raise node.bad_value(f"not known here ({suggest_name(text, known)})")
         return text
 
     return Reader(read_name, lambda: {"enum": list(names())})
 
 
-def number(least: float, most: float) -> Reader[Decimal]:
+def number_reader(least: float, most: float) -> Reader[Decimal]:
     """Return a reader of a decimal number, exactly as written: 1673.54."""
 
     def read_number(node: Node) -> Decimal:
         text = text_of(node)
         if not re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,12})?", text):
             raise node.bad_value("not a plain number like 1673.54")
-        return errors.bounded(f"{node.where} {quoted(text)}", Decimal(text), least, most)
+        return errors.require_bounds(f"{node.where} {quoted(text)}", Decimal(text), least, most)
 
     bounds = {"minimum": least, "maximum": most}
     finite = {name: bound for name, bound in bounds.items() if bound != math.inf}
     return Reader(read_number, {"type": "number", **finite})
 
 
-decimal = number(0, math.inf)
+decimal = number_reader(0, math.inf)
 NUMBER = decimal.to(float)
 COUNT = whole_number(0, 10**9)
 

@@ -9,7 +9,7 @@ them by the formulas below.
 import math
 from functools import cache
 
-from gostlab.tcpmodel.limits import DISTRIBUTION_SCALE
+from gostlab.tcpmodel.run_limits import DISTRIBUTION_SCALE
 
 TABLE_NAMES = ("normal", "pareto", "paretonormal")
 QUANTILES = 16384  # a table has every fourth one

@@ -43,7 +43,7 @@ class LongRun:
         return max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach))
 
 
-def solved(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
+def solve_linear(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
     """Solve a small system of linear equations by elimination with pivots."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     size = len(rows)
@@ -78,11 +78,11 @@ def state_loss(p13: float, p31: float, p32: float, p23: float, p14: float) -> Lo
     away = [[float(i == j) - chain[i][j] for j in range(4)] for i in range(4)]
     balance = [[away[j][i] for j in range(4)] for i in range(4)]
     balance[recurrent] = [1.0] * 4
-    visits = solved(balance, [float(i == recurrent) for i in range(4)])
+    visits = solve_linear(balance, [float(i == recurrent) for i in range(4)])
     share = math.fsum(visit * one for visit, one in zip(visits, lost, strict=True))
     centred = [one - share for one in lost]
     away[recurrent] = [float(j == recurrent) for j in range(4)]
-    ahead = solved(away, [0.0 if i == recurrent else centred[i] for i in range(4)])
+    ahead = solve_linear(away, [0.0 if i == recurrent else centred[i] for i in range(4)])
     variance = math.fsum(
         visit * (2 * one * h - one * one)
         for visit, one, h in zip(visits, centred, ahead, strict=True)
@@ -91,7 +91,7 @@ def state_loss(p13: float, p31: float, p32: float, p23: float, p14: float) -> Lo
 
 
 @lru_cache(maxsize=100)
-def correlated(share: float, correlation: float) -> LongRun:
+def correlated_events(share: float, correlation: float) -> LongRun:
     """Return the long run of events whose random numbers netem correlates.
 
     A number is (1 - c) u + c x, u being uniform and x the number before. Such numbers lie nearer to

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 
-class CapacityOf:
+class SteppedCapacity:
     """Compute the bits that a rate that changes in steps carries between two times."""
 
     def __init__(self, steps: Sequence[tuple[float, float]]) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gostlab.tcpmodel.limits import MAX_BUFFER_BYTES, MIB
+from gostlab.tcpmodel.run_limits import MAX_BUFFER_BYTES, MIB
 
 # The sizes of Debian 11 and 12 on a machine of 1 GiB or more: min, initial, max. The kernel's
 # defaults depend on its memory (and from 6.16 on end at 32 MiB), so they would vary with the

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
 
-from gostlab.guest.flow_result import FlowResult, Ran, stream_shares
+from gostlab.guest.flow_result import FlowResult, FlowRun, stream_shares
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.congestion_controls import kernel_name
 from gostlab.registry.folders import NODE_PROGRAMS
@@ -61,7 +61,7 @@ def read_report(report: Path) -> EndReport:
     return parsed
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     """Return the receiver's bytes over the time from the sender's first write to the end."""
     client = read_report(ran.report)
     server = read_report(ran.report.with_name(f"{flow.kind}-server-{flow.name}.log"))

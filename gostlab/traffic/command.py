@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """command: a user-supplied program: a server, and a client whose end is the flow's end."""
 
-from gostlab.guest.flow_result import MAX_FILE_MIB, FlowResult, Ran, TrafficError
+from gostlab.guest.flow_result import MAX_FILE_MIB, FlowResult, FlowRun, TrafficError
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.traffic import TrafficKind
 from gostlab.spec.flow import FlowSpec
@@ -21,7 +21,7 @@ ANY = "0.0.0.0"
 
 
 def server_command(context: LoadContext, flow: FlowSpec, port: int) -> list[str]:
-    return shell(context, flow, flow.server, ANY, port)
+    return shell_argv(context, flow, flow.server, ANY, port)
 
 
 def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
@@ -31,10 +31,12 @@ def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
             f"{flow.name}: a program's sockets have their host's congestion control, and"
             f" {flow.data_sender} has {host_cc}, not {flow.cc}: give the flow hosts of its own"
         )
-    return shell(context, flow, flow.client, *context.tunnel.entries[flow.name])
+    return shell_argv(context, flow, flow.client, *context.tunnel.entries[flow.name])
 
 
-def shell(context: LoadContext, flow: FlowSpec, command: str, host: str, port: int) -> list[str]:
+def shell_argv(
+    context: LoadContext, flow: FlowSpec, command: str, host: str, port: int
+) -> list[str]:
     """Return a shell command that runs in a folder per flow, with the variables it may use."""
     folder = context.scratch / f"command-{flow.name}"
     variables = {"HOST": host, "PORT": str(port), "SECONDS": f"{flow.duration_s:g}"}
@@ -46,6 +48,6 @@ def shell(context: LoadContext, flow: FlowSpec, command: str, host: str, port: i
     return ["env", *assignments, "/bin/sh", "-c", script, str(folder), command]
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     """Return when the flow ran; the lab counts its data (gostlab.guest.socket_accounting)."""
-    return ran.over_all_its_time(0)
+    return ran.over_whole_time(0)

@@ -3,7 +3,7 @@
 
 import re
 
-from gostlab.guest.flow_result import NO_OUTPUT, FlowResult, Ran, TrafficError
+from gostlab.guest.flow_result import NO_OUTPUT, FlowResult, FlowRun, TrafficError
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
 from gostlab.spec.flow import FlowSpec
@@ -35,11 +35,11 @@ def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     return ["wget", *quiet, "-O", "/dev/null", f"http://{address}:{port}/{DOCUMENT}"]
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     """Parse wget's line `… URL [SIZE/SIZE] -> …`, and use the time that wget ran."""
     match = re.search(r"\[(\d+)/(\d+)\]", report)
     if match is None or int(match[1]) != flow.size_bytes:
         raise TrafficError(
             f"{flow.name}: wget did not fetch all of it: {report.strip()[-200:] or NO_OUTPUT}"
         )
-    return ran.over_all_its_time(int(match[1]))
+    return ran.over_whole_time(int(match[1]))

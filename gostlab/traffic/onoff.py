@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gostlab.guest.flow_result import FlowResult, OnOff, Ran, share_inside
+from gostlab.guest.flow_result import FlowResult, FlowRun, OnOff, share_inside
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.traffic import TrafficKind
 from gostlab.spec.flow import FlowSpec
@@ -37,7 +37,7 @@ def arrived_bytes(arrived: Sequence[tuple[float, int]], from_s: float, to_s: flo
     return sum(count * share_inside(at_s, BIN_S, from_s, to_s) for at_s, count in arrived)
 
 
-def bursts_in(both: SourceReport) -> list[Mapping[str, float]]:
+def parse_bursts(both: SourceReport) -> list[Mapping[str, float]]:
     """Return each burst: its begin, lateness and length, and what arrived until the next one."""
     bursts, began_s = both["bursts"], both["began_s"]
     ends_s = [burst["began_s"] for burst in bursts[1:]] + [float("inf")]
@@ -53,12 +53,12 @@ def bursts_in(both: SourceReport) -> list[Mapping[str, float]]:
     ]
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     """Return the receiver's bytes over all of the flow's time, bursts and pauses."""
     both = read_reports(flow, ran.report)
     from_s, to_s = (edge - ran.started_s + both["began_s"] for edge in ran.window_s)
     size_bytes = round(arrived_bytes(both["arrived"], from_s, to_s))
-    bursts = [burst for burst in bursts_in(both) if ran.is_measured(burst["at_s"])]
+    bursts = [burst for burst in parse_bursts(both) if ran.is_measured(burst["at_s"])]
     on_s = sum(burst["seconds"] for burst in bursts)
     result = ran.result(
         goodput_bps=8 * size_bytes / flow.duration_s, size_bytes=size_bytes, seconds=flow.duration_s

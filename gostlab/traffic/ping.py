@@ -12,7 +12,7 @@ from typing import Any
 from gostlab.guest.flow_result import (
     PING_BYTES,
     FlowResult,
-    Ran,
+    FlowRun,
     RoundTrips,
     TrafficError,
     percentile,
@@ -58,7 +58,7 @@ def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     return [context.programs.irtt, *args.split()]
 
 
-def pings_in(report: Any) -> list[tuple[float, float | None]]:
+def parse_pings(report: Any) -> list[tuple[float, float | None]]:
     """Return all requests of an irtt report, or of the lab's echo.
 
     Each has its time in seconds from the first, and its round trip in ms, or None without an
@@ -75,9 +75,9 @@ def pings_in(report: Any) -> list[tuple[float, float | None]]:
     ]
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     parsed = json.loads(report)
-    pings = [ping for ping in pings_in(parsed) if ran.is_measured(ping[0])]
+    pings = [ping for ping in parse_pings(parsed) if ran.is_measured(ping[0])]
     rtts_ms = [rtt_ms for _, rtt_ms in pings if rtt_ms is not None]
     if not rtts_ms:
         raise TrafficError(f"{flow.name}: none of {len(pings)} requests was answered")
@@ -94,8 +94,8 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
         p99_ms=round(percentile(rtts_ms, 0.99), 6),
         max_ms=round(max(rtts_ms), 6),
     )
-    return replace(ran.over_all_its_time(PING_BYTES * len(rtts_ms)), round_trips=round_trips)
+    return replace(ran.over_whole_time(PING_BYTES * len(rtts_ms)), round_trips=round_trips)
 
 
 def rows(report: str) -> list[tuple[float, Mapping[str, float | None]]]:
-    return [(at_s, {"rtt_ms": rtt_ms}) for at_s, rtt_ms in pings_in(json.loads(report))]
+    return [(at_s, {"rtt_ms": rtt_ms}) for at_s, rtt_ms in parse_pings(json.loads(report))]

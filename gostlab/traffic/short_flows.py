@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypedDict
 
-from gostlab.guest.flow_result import FetchTimes, FlowResult, Ran, percentile
+from gostlab.guest.flow_result import FetchTimes, FlowResult, FlowRun, percentile
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
@@ -49,14 +49,14 @@ class Fetch(TypedDict):
     seconds: float
 
 
-def fetches_in(report: str) -> list[Fetch]:
+def parse_fetches(report: str) -> list[Fetch]:
     """Return the downloads that a report lists."""
     return [json.loads(line) for line in report.splitlines() if line.startswith("{")]
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     by_size: dict[int, list[float]] = {}
-    for fetch in fetches_in(report):
+    for fetch in parse_fetches(report):
         if ran.is_measured(fetch["at_s"]):
             by_size.setdefault(fetch["size_bytes"], []).append(fetch["seconds"])
     rows = [
@@ -72,13 +72,13 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
     # A download that lies partly in a window counts with that share of its bytes.
     total = sum(
         fetch["size_bytes"] * ran.share_measured(fetch["at_s"], fetch["seconds"])
-        for fetch in fetches_in(report)
+        for fetch in parse_fetches(report)
     )
-    return replace(ran.over_all_its_time(round(total)), fetches=rows)
+    return replace(ran.over_whole_time(round(total)), fetches=rows)
 
 
 def rows(report: str) -> list[tuple[float, Mapping[str, float | None]]]:
     return [
         (fetch["at_s"], {"size_bytes": fetch["size_bytes"], "seconds": fetch["seconds"]})
-        for fetch in fetches_in(report)
+        for fetch in parse_fetches(report)
     ]

@@ -4,7 +4,7 @@
 import json
 from dataclasses import replace
 
-from gostlab.guest.flow_result import FlowResult, Ran
+from gostlab.guest.flow_result import FlowResult, FlowRun
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.congestion_controls import kernel_name
 from gostlab.registry.traffic import TrafficKind
@@ -47,7 +47,7 @@ def write_bytes(rate_bps: int) -> int:
     return min(max(SEGMENT_BYTES, int(rate_bps / 8 * WRITE_S)), MAX_WRITE_BYTES)
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     end = json.loads(report)["end"]
     received = end["sum_received"]
     result = ran.result(

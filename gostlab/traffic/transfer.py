@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from gostlab.guest.flow_result import FlowResult, Ran, Transfer
+from gostlab.guest.flow_result import FlowResult, FlowRun, Transfer
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.traffic import TrafficKind
 from gostlab.spec.flow import FlowSpec
@@ -28,7 +28,7 @@ def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     return client_argv(context, flow, f"bytes={flow.size_bytes}")
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     """Return the receiver's bytes over the time from before the connection to the last byte.
 
     A transfer that has not finished is averaged over the flow's whole time.

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
 
-from gostlab.guest.flow_result import FlowInterval, FlowResult, Ran, server_report, share_inside
+from gostlab.guest.flow_result import FlowInterval, FlowResult, FlowRun, server_report, share_inside
 from gostlab.guest.load_context import LoadContext
 from gostlab.install.locate import OwnProgram, version_tuple
 from gostlab.registry.traffic import TrafficKind
 from gostlab.spec.flow import FlowSpec
 from gostlab.tcpmodel.averages import median
-from gostlab.tcpmodel.limits import UDP_BURST_PKTS
+from gostlab.tcpmodel.run_limits import UDP_BURST_PKTS
 from gostlab.traffic._iperf3 import client_argv, server_argv
 
 TRAFFIC = TrafficKind(
@@ -36,11 +36,11 @@ server_command = server_argv
 
 
 def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
-    rate = offered(flow, context.programs.iperf3)
+    rate = offered_rate(flow, context.programs.iperf3)
     return [*client_argv(context, flow), "-u", "-b", rate, "-l", str(flow.datagram_bytes)]
 
 
-def offered(flow: FlowSpec, iperf3: OwnProgram) -> str:
+def offered_rate(flow: FlowSpec, iperf3: OwnProgram) -> str:
     """Return a udp flow's rate as an argument of iperf3.
 
     An iperf3 without threads sends this many datagrams back to back. One with threads sleeps
@@ -77,7 +77,7 @@ def intervals(report: Path) -> list[UdpInterval]:
     return sums
 
 
-def by_end(flow: FlowSpec, report: Path) -> tuple[Path, Path]:
+def sender_and_receiver_reports(flow: FlowSpec, report: Path) -> tuple[Path, Path]:
     """Return the reports of the end that sends and of the one that receives."""
     ends = report, server_report(report)
     return ends if flow.direction == "upload" else (ends[1], ends[0])
@@ -87,7 +87,7 @@ def length_s(sums: Sequence[UdpInterval]) -> float:
     return float(sums[-1]["end"]) - float(sums[0]["start"])
 
 
-def part(flow: FlowSpec, report: Path, from_s: float, to_s: float) -> FlowInterval:
+def interval_counts(flow: FlowSpec, report: Path, from_s: float, to_s: float) -> FlowInterval:
     """Return the receiver's counts of a part of the load.
 
     An interval that lies partly in it counts with its share.
@@ -96,7 +96,7 @@ def part(flow: FlowSpec, report: Path, from_s: float, to_s: float) -> FlowInterv
     # it for downloads.
     offset_s = flow.rtt_ms / 2000 * (-1 if flow.direction == "upload" else 1)
     received_bytes = lost = sent = 0.0
-    for interval in intervals(by_end(flow, report)[1]):
+    for interval in intervals(sender_and_receiver_reports(flow, report)[1]):
         share = share_inside(interval["start"] + offset_s, interval["seconds"], from_s, to_s)
         received_bytes += share * interval["bytes"]
         lost += share * interval["lost_packets"]
@@ -121,12 +121,12 @@ def arriving_s(received: Sequence[UdpInterval], waits_s: float) -> float:
     return min(length_s(inner) + sum(ends_s), length_s(received) - waits_s)
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     """Return the receiver's bytes over the time in which they arrived, or were sent if longer.
 
     Of few datagrams, the last one arrives one interval before the next one would.
     """
-    sent, received = map(intervals, by_end(flow, ran.report))
+    sent, received = map(intervals, sender_and_receiver_reports(flow, ran.report))
     size_bytes = sum(int(interval["bytes"]) for interval in received)
     lost = sum(int(interval["lost_packets"]) for interval in received)
     all_sent = sum(int(interval["packets"]) for interval in received)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypedDict
 
-from gostlab.guest.flow_result import FlowResult, Playback, Ran, TrafficError
+from gostlab.guest.flow_result import FlowResult, FlowRun, Playback, TrafficError
 from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
@@ -56,19 +56,19 @@ def client_command(context: LoadContext, flow: FlowSpec) -> list[str]:
     return [TRAFFIC.client, PLAYER, address, str(port), *timing, *map(str, flow.ladder_bps)]
 
 
-def segments_in(report: str) -> list[Segment]:
+def parse_segments(report: str) -> list[Segment]:
     """Return the segments that a report lists."""
     lines = [json.loads(line) for line in report.splitlines() if line.startswith("{")]
     return [line for line in lines if "bitrate_bps" in line]
 
 
-def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
+def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     """Return the bytes that arrived, and the playback of the segments in the measured part.
 
     A segment lies in the part if it was requested in it. The stall that lasts when the time is up
     counts; its segment does not. Raises TrafficError if no segment arrived.
     """
-    all_segments = segments_in(report)
+    all_segments = parse_segments(report)
     if not all_segments:
         raise TrafficError(f"{flow.name}: no segment of its video arrived in its time")
     end = json.loads(report.strip().splitlines()[-1])
@@ -91,7 +91,7 @@ def read(flow: FlowSpec, report: str, ran: Ran) -> FlowResult:
         mean_bitrate_bps=mean(rates_bps) if rates_bps else None,
         switches=sum(before != after for before, after in pairwise(rates_bps)),
     )
-    return replace(ran.over_all_its_time(round(total)), playback=playback)
+    return replace(ran.over_whole_time(round(total)), playback=playback)
 
 
 def rows(report: str) -> list[tuple[float, Mapping[str, float | None]]]:
@@ -104,5 +104,5 @@ def rows(report: str) -> list[tuple[float, Mapping[str, float | None]]]:
                 if name != "at_s"
             },
         )
-        for segment in segments_in(report)
+        for segment in parse_segments(report)
     ]

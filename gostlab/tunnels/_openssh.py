@@ -7,7 +7,7 @@ touched.
 
 from collections.abc import Sequence
 
-from gostlab.guest.tunnel_context import Launch
+from gostlab.guest.tunnel_context import TunnelLaunch
 
 SERVER = """ListenAddress {address}:{port}
 HostKey {folder}/{key}
@@ -51,7 +51,7 @@ PASSWD = "root:x:0:0:root:/:/bin/sh\nsshd:x:65533:65534::/run/sshd:/usr/sbin/nol
 SHADOW = "root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n"
 
 
-def start_ssh_ends(launch: Launch, forwarding: Sequence[tuple[str, str]]) -> None:
+def start_ssh_ends(launch: TunnelLaunch, forwarding: Sequence[tuple[str, str]]) -> None:
     """Start the servers, and then the client, which passes a chain's middle like `ssh -J`.
 
     `forwarding` holds further lines of the client's configuration. Raises TunnelError or
@@ -87,7 +87,7 @@ def start_ssh_ends(launch: Launch, forwarding: Sequence[tuple[str, str]]) -> Non
     launch.start_end(launch.near, [launch.program_path, "-N", "-F", str(config), "far"], port=None)
 
 
-def make_key(launch: Launch, name: str, node: str) -> str:
+def make_key(launch: TunnelLaunch, name: str, node: str) -> str:
     """Make a node's key in the tunnel's folder and return its public half.
 
     Raises NetworkError.

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from gostlab.guest.network import NetworkError
 from gostlab.guest.tunnel_context import (
-    Launch,
     Tunnel,
     TunnelError,
+    TunnelLaunch,
     TunnelLeg,
     direct_entries,
     sink_ports,
@@ -25,7 +25,7 @@ NETWORK_BITS = 30
 
 
 @dataclass(frozen=True)
-class Inside:
+class InnerAddresses:
     """The addresses inside a pair's VPN.
 
     If the far end is not on the target, the target has an additional address behind it. Its normal
@@ -37,40 +37,40 @@ class Inside:
     behind: str
 
 
-def inside_of(launch: Launch) -> Inside:
+def inner_addresses(launch: TunnelLaunch) -> InnerAddresses:
     """Return the pair's inner addresses.
 
     They are in 10.9.0, .2, .4, …, and those behind in .1, .3, .5, …
     """
     first = 2 * launch.number
-    return Inside(f"10.9.{first}.1", f"10.9.{first}.2", f"10.9.{first + 1}.2")
+    return InnerAddresses(f"10.9.{first}.1", f"10.9.{first}.2", f"10.9.{first + 1}.2")
 
 
-def device_of(launch: Launch) -> str:
+def device_of(launch: TunnelLaunch) -> str:
     """Return the name of the pair's device, which is the same on both nodes."""
     return f"vpn{launch.number}"
 
 
-def give_addresses(launch: Launch) -> None:
+def give_addresses(launch: TunnelLaunch) -> None:
     """Set addresses and MTU of a VPN's existing devices, and bring them up with their routes.
 
     Raises NetworkError.
     """
-    inside, device = inside_of(launch), device_of(launch)
+    inside, device = inner_addresses(launch), device_of(launch)
     for node, address in ((launch.near, inside.near), (launch.far, inside.far)):
         launch.on(node, "ip", "addr", "replace", f"{address}/{NETWORK_BITS}", "dev", device)
         launch.on(node, "ip", "link", "set", device, "mtu", str(launch.inner_mtu), "up")
-    lead_behind(launch)
+    route_behind_gateway(launch)
 
 
-def lead_behind(launch: Launch) -> None:
+def route_behind_gateway(launch: TunnelLaunch) -> None:
     """Add the address behind a far end on a gateway, and the routes of all nodes from there on.
 
     Raises NetworkError.
     """
     if launch.far == launch.receiver:
         return
-    network, inside = launch.network, inside_of(launch)
+    network, inside = launch.network, inner_addresses(launch)
     prefix = f"{inside.behind}/32"
     launch.on(launch.receiver, "ip", "addr", "replace", prefix, "dev", "lo")
     for node, next_node, return_gateway, gateway in network.links_between(
@@ -84,7 +84,7 @@ def lead_behind(launch: Launch) -> None:
     launch.on(launch.near, "ip", "route", "replace", prefix, "dev", device_of(launch))
 
 
-def wait_for_device(launch: Launch, node: str, device: str) -> None:
+def wait_for_device(launch: TunnelLaunch, node: str, device: str) -> None:
     """Wait until an end has made its device.
 
     Raises TunnelError if it has none in time.
@@ -103,7 +103,7 @@ def wait_for_device(launch: Launch, node: str, device: str) -> None:
     launch.network.log.run(node, ["/bin/sh", "-c", f"{script}; exit 1", device])
 
 
-def wait_inside(launch: Launch) -> None:
+def wait_inside(launch: TunnelLaunch) -> None:
     """Wait until a ping through the VPN is answered.
 
     Raises TunnelError if none is.
@@ -112,7 +112,7 @@ def wait_inside(launch: Launch) -> None:
     ping = f"ping -qc1 -W{wait_s} $0"
     script = f"for _ in $(seq 50); do {ping} && exit 0; sleep 0.1; done >/dev/null 2>&1"
     try:
-        launch.on(launch.near, "/bin/sh", "-c", f"{script}; exit 1", inside_of(launch).far)
+        launch.on(launch.near, "/bin/sh", "-c", f"{script}; exit 1", inner_addresses(launch).far)
     except NetworkError:
         launch.ends.check_alive()
         raise TunnelError(
@@ -121,7 +121,7 @@ def wait_inside(launch: Launch) -> None:
         ) from None
 
 
-def install_tun_queue(launch: Launch) -> None:
+def install_tun_queue(launch: TunnelLaunch) -> None:
     """Install the requested queueing discipline on both ends' devices, if any, and read it back.
 
     Raises TunnelError if another one is there afterwards, NetworkError if tc refuses it.
@@ -136,7 +136,7 @@ def install_tun_queue(launch: Launch) -> None:
                 raise TunnelError(f"{node}: {device} has {installed.strip()!r} and not {requested}")
 
 
-def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
+def vpn_legs(launch: TunnelLaunch, wan_port: int | None = None) -> Tunnel:
     """Return the entries and legs of a started VPN, for all flows except udp flows.
 
     `wan_port` is the port of the VPN's own connection, if it has one.
@@ -145,7 +145,7 @@ def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
     """
     install_tun_queue(launch)
     ports = sink_ports(launch.run)
-    addresses = inside_of(launch)
+    addresses = inner_addresses(launch)
     address = addresses.far if launch.far == launch.receiver else addresses.behind
     legs = [
         TunnelLeg("inner", launch.near, launch.receiver, ports[flow.name], flow=flow.name)

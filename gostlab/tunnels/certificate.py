@@ -10,7 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from gostlab.guest.tunnel_context import Launch
+from gostlab.guest.tunnel_context import TunnelLaunch
 
 DAYS = 3650
 
@@ -30,7 +30,7 @@ class Certificate:
         return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
 
 
-def make_certificate(launch: Launch, node: str) -> Certificate:
+def make_certificate(launch: TunnelLaunch, node: str) -> Certificate:
     """Make a new key for a node and a self-signed certificate of it.
 
     Raises NetworkError.

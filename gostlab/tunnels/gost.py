@@ -5,7 +5,7 @@ Both ends run the thesis's commands (sections 4.2 and 4.3). GOST's command lines
 gost+ws, and so may an experiment: both names run the same commands.
 """
 
-from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
+from gostlab.guest.tunnel_context import LOOPBACK, Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import (
     HTTP2_CONNECTION_BYTES,
     HTTP2_WINDOWS_BYTES,
@@ -119,7 +119,7 @@ TUNNEL = (
 ENVIRON = {"GODEBUG": "multipathtcp=0"}
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start all ends, as in `gost -L relay+wss://:443/127.0.0.1:80`.
 
     Raises TunnelError.
@@ -127,7 +127,7 @@ def start(launch: Launch) -> Tunnel:
     return start_relay(launch, tunnel_kind(launch.run.tunnel).spellings[0])
 
 
-def start_relay(launch: Launch, scheme: str, query: str = "") -> Tunnel:
+def start_relay(launch: TunnelLaunch, scheme: str, query: str = "") -> Tunnel:
     """Start all ends of a relay over a scheme.
 
     `query` is appended to each address across the path. Raises TunnelError.
@@ -142,7 +142,7 @@ def start_relay(launch: Launch, scheme: str, query: str = "") -> Tunnel:
     return forwarder_legs(launch)
 
 
-def nagle_query(launch: Launch) -> str:
+def nagle_query(launch: TunnelLaunch) -> str:
     """Return the query that keeps Nagle's algorithm enabled across the path, if requested.
 
     The parameter is an extension of the lab's relay.
@@ -150,7 +150,7 @@ def nagle_query(launch: Launch) -> str:
     return "?nagle=true" if dict(launch.options("nagle")) else ""
 
 
-def relay_datagrams(launch: Launch, scheme: str, target_port: int) -> tuple[str, int]:
+def relay_datagrams(launch: TunnelLaunch, scheme: str, target_port: int) -> tuple[str, int]:
     """Start ends that carry only datagrams, to a port on the far end's host.
 
     Returns the address and port where the near end receives them. Raises TunnelError.
@@ -168,14 +168,14 @@ def relay_datagrams(launch: Launch, scheme: str, target_port: int) -> tuple[str,
     return LOOPBACK, launch.join_port
 
 
-def end_argv(launch: Launch, scheme: str, node: str, query: str) -> list[str]:
+def end_argv(launch: TunnelLaunch, scheme: str, node: str, query: str) -> list[str]:
     """Return the command line of the end on a node.
 
     A far end without a middle has the sink as its fixed target. In a chain, or where flows share a
     connection, the last end before it that has a target requests the destination.
     """
     address, port = launch.sink
-    shared = len(launch.carried_all) > 1
+    shared = len(launch.carried_flows) > 1
     forward = []
     if node != launch.far:
         forward = ["-F", f"{scheme}://{launch.next_address(node)}:{launch.port}{query}"]
@@ -188,7 +188,7 @@ def end_argv(launch: Launch, scheme: str, node: str, query: str) -> list[str]:
     listen = [f"udp://:{launch.port}{keepalive}", f"tcp://:{launch.port}"]
     if shared:
         listen = [f"udp://:{launch.port}/{address}:{port}{keepalive}"]
-        for flow in launch.carried_all:
+        for flow in launch.carried_flows:
             to = ":".join(map(str, launch.sink_of(flow)))
             listen.append(f"tcp://:{launch.entry_port(flow)}/{to}")
     return [launch.program_path, *(arg for address in listen for arg in ("-L", address)), *forward]

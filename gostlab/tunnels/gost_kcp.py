@@ -11,7 +11,7 @@ forms.
 
 import json
 
-from gostlab.guest.tunnel_context import Launch, Tunnel
+from gostlab.guest.tunnel_context import Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import KCP, KCP_DEFAULTS, KCP_NAMES, gost_relay, kcp_values
 from gostlab.tunnels.gost import start_relay
 
@@ -28,7 +28,7 @@ TUNNEL = gost_relay(
 )
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start both ends.
 
     Raises TunnelError.

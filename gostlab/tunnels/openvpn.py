@@ -6,9 +6,15 @@ TLS uses certificates made per run.
 
 from collections.abc import Mapping
 
-from gostlab.guest.tunnel_context import Launch, Tunnel
+from gostlab.guest.tunnel_context import Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import TunnelKind, tunnel_kind
-from gostlab.tunnels._vpn import device_of, inside_of, lead_behind, vpn_legs, wait_inside
+from gostlab.tunnels._vpn import (
+    device_of,
+    inner_addresses,
+    route_behind_gateway,
+    vpn_legs,
+    wait_inside,
+)
 from gostlab.tunnels.certificate import make_certificate
 
 TUNNEL = (
@@ -58,14 +64,14 @@ verb 3
 {options}"""
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start both ends, whose packets fit the link's MTU.
 
     Raises TunnelError or NetworkError.
     """
     over = tunnel_kind(launch.run.tunnel).over
     certificates = {node: make_certificate(launch, node) for node in (launch.near, launch.far)}
-    far, inside = launch.far_address, inside_of(launch)
+    far, inside = launch.far_address, inner_addresses(launch)
     ends: Mapping[str, Mapping[str, str]] = {
         launch.far: {
             "transport": f"proto {over}4{'-server' if over == 'tcp' else ''}\n"
@@ -106,5 +112,5 @@ def start(launch: Launch) -> Tunnel:
         if node == launch.far:
             launch.wait_until_listening(node, launch.port, over)
     wait_inside(launch)
-    lead_behind(launch)
+    route_behind_gateway(launch)
     return vpn_legs(launch, launch.port if over == "tcp" else None)

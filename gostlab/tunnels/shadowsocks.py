@@ -7,7 +7,7 @@ Each stream has its own connection, encrypted by a password made per run.
 import json
 from collections.abc import Mapping
 
-from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
+from gostlab.guest.tunnel_context import LOOPBACK, Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import JOINED_LEGS, TunnelKind
 from gostlab.tunnels._forwarder_legs import forwarder_legs
 
@@ -27,7 +27,7 @@ TUNNEL = TunnelKind(
 METHOD = "chacha20-ietf-poly1305"
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start all ends; the middle of a chain is a server and a client.
 
     Raises TunnelError or NetworkError.
@@ -52,7 +52,7 @@ def start(launch: Launch) -> Tunnel:
 
 
 def launch_part(
-    launch: Launch, node: str, part: str, password: str, options: Mapping[str, str | int]
+    launch: TunnelLaunch, node: str, part: str, password: str, options: Mapping[str, str | int]
 ) -> None:
     """Start a server, or a client if the configuration has a local port.
 

@@ -5,7 +5,7 @@ Only the splitting of the connection remains of a tunnel: near and far end accep
 and copy. The lab's relay and a real GOST both do it, with the same arguments.
 """
 
-from gostlab.guest.tunnel_context import Launch, Tunnel
+from gostlab.guest.tunnel_context import Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.tunnels._forwarder_legs import forwarder_legs
 from gostlab.tunnels.gost import ENVIRON
@@ -15,7 +15,7 @@ TUNNEL = TunnelKind(
 )
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start both ends, as in `gost -L tcp://:443/HOST:443`.
 
     Raises TunnelError.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run `ssh -L`: all streams are channels of one connection, each with its own window."""
 
-from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
+from gostlab.guest.tunnel_context import LOOPBACK, Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import CHAIN_LEGS, SSH_WINDOWS_BYTES, TunnelKind
 from gostlab.tunnels._forwarder_legs import forwarder_legs
 from gostlab.tunnels._openssh import start_ssh_ends
@@ -23,16 +23,16 @@ TUNNEL = TunnelKind(
 )
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start both ends.
 
     Raises TunnelError or NetworkError.
     """
     forwards = []
-    for flow in launch.carried_all:
+    for flow in launch.carried_flows:
         address, port = launch.sink_of(flow)
         forwards.append(("LocalForward", f"{LOOPBACK}:{launch.entry_port(flow)} {address}:{port}"))
     start_ssh_ends(launch, forwards)
-    for flow in launch.carried_all:
+    for flow in launch.carried_flows:
         launch.wait_until_listening(launch.near, launch.entry_port(flow))
     return forwarder_legs(launch)

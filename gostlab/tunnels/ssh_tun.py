@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run `ssh -w`: a VPN over SSH (TCP inside TCP)."""
 
-from gostlab.guest.tunnel_context import Launch, Tunnel
+from gostlab.guest.tunnel_context import Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import TunnelKind
 from gostlab.tunnels._openssh import start_ssh_ends
 from gostlab.tunnels._vpn import device_of, give_addresses, vpn_legs, wait_for_device
@@ -24,7 +24,7 @@ TUNNEL = TunnelKind(
 )
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start both ends and their devices.
 
     Raises TunnelError or NetworkError.

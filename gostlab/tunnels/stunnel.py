@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run stunnel: TLS around a forwarder and nothing else, one connection per stream."""
 
-from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
+from gostlab.guest.tunnel_context import LOOPBACK, Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import JOINED_LEGS, TunnelKind
 from gostlab.tunnels._forwarder_legs import forwarder_legs
 from gostlab.tunnels.certificate import make_certificate
@@ -33,7 +33,7 @@ verifyPeer = yes
 """
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start all ends; the middle of a chain is both a far and a near end.
 
     Raises TunnelError or NetworkError.

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from gostlab.guest.tunnel_context import Launch, Tunnel
+from gostlab.guest.tunnel_context import Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import TunnelKind
 from gostlab.tunnels._vpn import device_of, give_addresses, vpn_legs
 
@@ -31,7 +31,7 @@ AllowedIPs = 0.0.0.0/0
 """
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start both devices.
 
     Raises TunnelError or NetworkError.
@@ -44,12 +44,12 @@ def start(launch: Launch) -> Tunnel:
     return vpn_legs(launch)
 
 
-def listen_port(launch: Launch) -> int:
+def listen_port(launch: TunnelLaunch) -> int:
     """Return the UDP port of both devices; each pair has its own."""
     return PORT + launch.number
 
 
-def make_devices(launch: Launch, wg: str, peers: Mapping[str, str]) -> None:
+def make_devices(launch: TunnelLaunch, wg: str, peers: Mapping[str, str]) -> None:
     """Make both devices, bring them up and set their addresses.
 
     `peers` holds the endpoint that each node sends to first; a node that is not listed learns it.

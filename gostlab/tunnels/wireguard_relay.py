@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run WireGuard whose datagrams GOST's relay carries in WebSocket or in QUIC."""
 
-from gostlab.guest.tunnel_context import Launch, Tunnel
+from gostlab.guest.tunnel_context import Tunnel, TunnelLaunch
 from gostlab.registry.tunnels import GOST, QUIC_GO, TunnelKind, tunnel_kind
 from gostlab.tunnels._vpn import vpn_legs, wait_inside
 from gostlab.tunnels.gost import relay_datagrams
@@ -42,7 +42,7 @@ TUNNEL = (
 )
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     """Start GOST's ends, and then both devices.
 
     Raises TunnelError or NetworkError.

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import synthetic
 
 from gostlab.analysis.plotting import style
-from gostlab.analysis.plotting.image_map import Spot, spots_of
+from gostlab.analysis.plotting.image_map import CellRegion, cell_regions
 from gostlab.analysis.report import report
 from tools.results_pages import paper_reproductions
 
@@ -35,9 +35,9 @@ def sketch(figure: Figure, kind: str) -> bytes:
     return b"\x89PNG" + written.encode() if kind == "png" else SVG % written.encode().hex().encode()
 
 
-def saved_here(figures: Sequence[Figure]) -> list[tuple[bytes, bytes, bytes, list[Spot]]]:
+def saved_here(figures: Sequence[Figure]) -> list[tuple[bytes, bytes, bytes, list[CellRegion]]]:
     """In this process: for a sketch no other is forked, with all that the tests have read."""
-    return [(sketch(each, "svg"), sketch(each, "png"), b"", spots_of(each)) for each in figures]
+    return [(sketch(each, "svg"), sketch(each, "png"), b"", cell_regions(each)) for each in figures]
 
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
@@ -45,7 +45,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
 
 def sketch_all(patched: pytest.MonkeyPatch) -> None:
     """Until it is undone."""
-    patched.setattr(paper_reproductions, "save", sketch)
+    patched.setattr(paper_reproductions, "save_figure", sketch)
     patched.setattr(report, "save_figures", saved_here)
     patched.setattr(style, "lay_out", lambda figure: None)
 

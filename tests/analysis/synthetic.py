@@ -27,7 +27,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting.plot import Drawn, Sheet, Sweep, draw_matrix, drawing_of
+from gostlab.analysis.plotting.plot import (
+    FigureInput,
+    MatrixInput,
+    PlotResult,
+    draw_matrix,
+    find_drawing,
+)
 from gostlab.analysis.stats.cells import MatrixResults, to_matrices
 from gostlab.results import EPOCH
 from gostlab.results.format import SCHEMA
@@ -480,8 +486,8 @@ def write_everything(results: Path) -> None:
 
 def figure_of(word: str, table: Any, **study: Any) -> Figure:
     """The first figure that a drawing makes of a table of cells of matrix m."""
-    sweep = Sweep(SimpleNamespace(name="m"), (), Study("made-up", "Made up", **study), FOOTER)  # type: ignore[arg-type]
-    return next(iter(drawing_of(word).draw(Sheet(sweep, table)))).figure
+    sweep = MatrixInput(SimpleNamespace(name="m"), (), Study("made-up", "Made up", **study), FOOTER)  # type: ignore[arg-type]
+    return next(iter(find_drawing(word).draw(FigureInput(sweep, table)))).figure
 
 
 def loaded(folder: Path) -> RunFolder:
@@ -496,11 +502,11 @@ def matrices_of(results: Path, experiment: str = "made-up") -> list[MatrixResult
     return to_matrices(load_results(results, experiment).runs)
 
 
-def drawn(results: Path, word: str, experiment: str = "made-up", **study: Any) -> Drawn:
+def drawn(results: Path, word: str, experiment: str = "made-up", **study: Any) -> PlotResult:
     """What a drawing makes of the first matrix of an experiment's results."""
     matrices = matrices_of(results, experiment)
-    sweep = Sweep(matrices[0], matrices, Study(experiment, "Made up", **study), "fixture")
-    return draw_matrix(drawing_of(word), sweep, experiment)
+    sweep = MatrixInput(matrices[0], matrices, Study(experiment, "Made up", **study), "fixture")
+    return draw_matrix(find_drawing(word), sweep, experiment)
 
 
 def labelled(figure: Figure, label: str, panel: int | None = 0) -> list[Any]:

@@ -7,7 +7,7 @@ import pytest
 
 import gostlab
 from gostlab.api import run as runs
-from gostlab.sandbox import held_call
+from gostlab.sandbox import seccomp_notify
 from tests.asked import refusal
 from tests.offspring import sandboxes
 from tests.skips import require_root_tree
@@ -18,7 +18,7 @@ SETTINGS = {"cc": "cubic", "rate": "10mbit", "rtt": "20ms", "duration": "1s"}
 @pytest.mark.sandbox
 def test_runs_and_experiments_are_executed_by_waiting_sandboxes(tmp_path: Path) -> None:
     require_root_tree()
-    if not held_call.is_available():
+    if not seccomp_notify.is_available():
         pytest.skip("no seccomp listener here")
     experiment = gostlab.Experiment.of(**SETTINGS, seed=2, repeat=3, machine="sandbox")
     with gostlab.Lab(tmp_path, jobs=1) as lab:
@@ -45,7 +45,7 @@ def test_a_closed_lab_and_a_run_that_is_named_twice_are_refused(tmp_path: Path) 
 def test_what_starts_runs_is_kept_until_the_sources_change(monkeypatch: pytest.MonkeyPatch) -> None:
     digests = ["one", "one", "other"]
     monkeypatch.setattr(runs, "sources_digest", lambda: digests.pop(0))
-    monkeypatch.setattr(runs, "starter", lambda *_: object())
-    kept = runs.Kept(parts=None, standby=None)
+    monkeypatch.setattr(runs, "run_starter", lambda *_: object())
+    kept = runs.PartsAndStandby(parts=None, standby=None)
     starters = [kept.starter("sandbox") for _ in range(3)]
     assert starters[0] is starters[1] is not starters[2]

@@ -51,17 +51,21 @@ def test_a_report_takes_the_path_of_an_experiment_s_file(mine: Path, tmp_path: P
     folder = tmp_path / "results"
     (folder / "mine").mkdir(parents=True)
 
-    assert api.reported(folder, [str(mine)]) == api.reported(folder, ["mine"]) == ["mine"]
-    assert api.reported(folder, []) == ["mine"]
+    assert (
+        api.select_experiments(folder, [str(mine)])
+        == api.select_experiments(folder, ["mine"])
+        == ["mine"]
+    )
+    assert api.select_experiments(folder, []) == ["mine"]
 
 
 def test_results_that_are_not_there_are_said_with_the_command_that_makes_them(
     mine: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(BadInput, match=rf"no results of mine there .*: \./lab run {mine}$"):
-        api.reported(tmp_path, [str(mine)])
+        api.select_experiments(tmp_path, [str(mine)])
     with pytest.raises(BadInput, match="no such file"):
-        api.reported(tmp_path, ["./nowhere.yaml"])
+        api.select_experiments(tmp_path, ["./nowhere.yaml"])
 
 
 def test_the_newest_form_of_an_experiment_s_file_lies_with_its_results(

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import gostlab
-from gostlab.api import tables
+from gostlab.api import table_types
 from gostlab.scheduler.experiment_result import ExperimentResult
 from tests.analysis import synthetic
 
@@ -132,15 +132,15 @@ def test_levels_are_numbers_with_units_or_categories(results: Path) -> None:
             "streams": ["1", "16"],
             "rate": ["10mbit", "20mbit"],
             "rate_mbit": [10.0, 20.0],
-            "ping_ms": [None, None],
+            "ping_metric": [None, None],
             "error": [None, None],
         }
     )
-    typed = tables.with_types(table, {*table.columns} - {"rate_mbit", "ping_ms", "error"})
+    typed = table_types.with_types(table, {*table.columns} - {"rate_mbit", "ping_metric", "error"})
     assert list(typed["loss"]) == [0, 0.01] and list(typed["rtt_ms"]) == [40, 1000]
     assert list(typed["forward.rate_mbit"]) == [10, 1000] and list(typed["streams"]) == [1, 16]
     assert not {"rate", "rtt"} & {*typed.columns}
-    assert typed["buffer"].dtype == "category" and typed["ping_ms"].dtype == float
+    assert typed["buffer"].dtype == "category" and typed["ping_metric"].dtype == float
     assert isinstance(typed["error"].dtype, pd.StringDtype)
 
 

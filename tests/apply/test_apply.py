@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apply.advice import advice_lines, choose_cell
 from gostlab.apply.tc_text import tc_lines
+from gostlab.apply.tuning_advice import advice_lines, choose_cell
 from gostlab.apply.tunnel_files import tunnel_files
 from gostlab.errors import BadInput
 from gostlab.importers.base import Recording, SpecifiedPath

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.bench import cpu_costs
-from gostlab.bench.cpu_costs import ChainLoad, Hop, Spent
+from gostlab.bench.cpu_costs import ChainLoad, CpuUse, Hop
 from gostlab.install.locate import find_parts
 from gostlab.registry.tunnels import tunnel_kinds
 from gostlab.spec.cpu_cost_tables import Cost, MeasuredCost, load_measured
@@ -19,8 +19,8 @@ from tools.bench import cost_model_check
 from tools.bench.__main__ import call_us
 
 
-def made_up(call_ns: float, byte_ns: float, loads: list[tuple[float, float]]) -> list[Spent]:
-    return [Spent(call_ns * calls + byte_ns * moved, calls, moved) for calls, moved in loads]
+def made_up(call_ns: float, byte_ns: float, loads: list[tuple[float, float]]) -> list[CpuUse]:
+    return [CpuUse(call_ns * calls + byte_ns * moved, calls, moved) for calls, moved in loads]
 
 
 WS = Hop("gost", Path("/r/relay"), "ws")
@@ -29,7 +29,7 @@ COLLINEAR = made_up(1500, 0.7, [(145, 1e6), (290, 2e6)])
 
 
 def test_roles_share_the_cost_of_a_call_and_each_has_its_own_of_a_byte() -> None:
-    found = cpu_costs.fit({("near", 1): VARIED, ("far", 1): COLLINEAR})
+    found = cpu_costs.fit_costs({("near", 1): VARIED, ("far", 1): COLLINEAR})
     assert found == {("near", 1): Cost(1500, 200), ("far", 1): Cost(1500, 700)}
     assert cpu_costs.misfit(found["far", 1], COLLINEAR[0]) == pytest.approx(1)
 
@@ -41,7 +41,9 @@ def test_transports_that_do_more_tell_calls_from_bytes_and_never_cost_less_a_byt
         "ws": made_up(1500, 0.1, [(144, 1e6), (288, 2e6)]),
         "wss": made_up(1500, 0.6, [(144, 1e6), (288, 2e6)]),
     }
-    found = cpu_costs.fit({(f"gost+{name}/far", 16): samples for name, samples in loads.items()})
+    found = cpu_costs.fit_costs(
+        {(f"gost+{name}/far", 16): samples for name, samples in loads.items()}
+    )
     assert len({cost.call_ns for cost in found.values()}) == 1
     bytes_ps = [cost.byte_ps for cost in found.values()]
     assert bytes_ps == sorted(bytes_ps) and bytes_ps[0] > 0
@@ -52,14 +54,14 @@ def test_transports_that_do_more_tell_calls_from_bytes_and_never_cost_less_a_byt
 
 
 def test_no_cost_is_below_nothing() -> None:
-    falling = [Spent(1000.0, 1.0, 1e3), Spent(900.0, 1.0, 1e6)]
-    cost = cpu_costs.fit({("one", 1): falling})["one", 1]
+    falling = [CpuUse(1000.0, 1.0, 1e3), CpuUse(900.0, 1.0, 1e6)]
+    cost = cpu_costs.fit_costs({("one", 1): falling})["one", 1]
     assert cost.byte_ps == 0 and cost.call_ns == pytest.approx(950, abs=10)
 
 
 def test_a_fit_that_cannot_tell_calls_from_bytes_says_so() -> None:
     with pytest.raises(ValueError, match="nothing tells them apart"):
-        cpu_costs.fit({("far", 1): COLLINEAR})
+        cpu_costs.fit_costs({("far", 1): COLLINEAR})
 
 
 QUIC = Hop("gost-3.2.6", Path("/g/gost"), "quic")
@@ -67,8 +69,8 @@ QUIC = Hop("gost-3.2.6", Path("/g/gost"), "quic")
 
 def test_a_tunnel_over_udp_has_its_datagrams_and_the_cost_of_a_call_over_tcp() -> None:
     # 1000 bytes of payload crossed loopback twice by TCP, and once in datagrams of 1100.
-    ends = {QUIC.end(end): Spent(5e3, 1.0, 1000.0) for end in ("near", "far")}
-    spent = {"iperf3/receiver": Spent(1.0, 1.0, 1000.0), **ends}
+    ends = {QUIC.end(end): CpuUse(5e3, 1.0, 1000.0) for end in ("near", "far")}
+    spent = {"iperf3/receiver": CpuUse(1.0, 1.0, 1000.0), **ends}
     moved = cpu_costs.with_datagrams(spent, QUIC, 2 * 1005 + 1100)
     assert [each.bytes for each in moved.values()] == [1000.0, 2100.0, 2100.0]
     assert cpu_costs.with_datagrams(spent, WS, 1e9) == spent
@@ -78,9 +80,9 @@ def test_a_tunnel_over_udp_has_its_datagrams_and_the_cost_of_a_call_over_tcp() -
         "gost-3.2.6+ws/near": {
             (through, ChainLoad(1, length=str(n))): s for n, s in enumerate(VARIED)
         },
-        "gost-3.2.6+quic/near": {(QUIC, ChainLoad(1)): Spent(1500 * 1e4 + 0.9 * 1e7, 1e4, 1e7)},
+        "gost-3.2.6+quic/near": {(QUIC, ChainLoad(1)): CpuUse(1500 * 1e4 + 0.9 * 1e7, 1e4, 1e7)},
     }
-    assert cpu_costs.costs_of(taken)["gost-3.2.6+quic/near"] == MeasuredCost(1500, {1: 900})
+    assert cpu_costs.compute_costs(taken)["gost-3.2.6+quic/near"] == MeasuredCost(1500, {1: 900})
     assert not {load.streams for load in QUIC.loads} - {1, 16}
 
 
@@ -106,20 +108,22 @@ def test_a_cpus_name_makes_a_files_name() -> None:
 def test_iperf3s_cost_is_taken_where_it_is_alone_and_each_load_from_its_cheapest_repeat() -> None:
     alone, through = (None, ChainLoad(1)), (WS, ChainLoad(1))
     taken = {
-        alone: [{"iperf3/sender": each} for each in (Spent(20, 1, 10), Spent(27, 3, 30))],
-        through: [{"iperf3/sender": Spent(1.0, 1.0, 10.0), "gost+ws/far": Spent(4.0, 2.0, 8.0)}],
+        alone: [{"iperf3/sender": each} for each in (CpuUse(20, 1, 10), CpuUse(27, 3, 30))],
+        through: [{"iperf3/sender": CpuUse(1.0, 1.0, 10.0), "gost+ws/far": CpuUse(4.0, 2.0, 8.0)}],
     }
-    assert cpu_costs.by_program(taken) == {
-        "iperf3/sender": {alone: Spent(0.9, 0.1, 1.0)},
-        "gost+ws/far": {through: Spent(0.5, 0.25, 1.0)},
+    assert cpu_costs.cheapest_by_program(taken) == {
+        "iperf3/sender": {alone: CpuUse(0.9, 0.1, 1.0)},
+        "gost+ws/far": {through: CpuUse(0.5, 0.25, 1.0)},
     }
 
 
 def test_calls_are_counted_per_read_and_write_or_it_is_said_that_they_are_not() -> None:
     said = "900,,raw_syscalls:sys_enter,8,100\n200,,sys_enter_read\n100,,sys_enter_write\n"
-    assert cpu_costs.calls_per_move_of(said) == 3.0
+    assert cpu_costs.parse_calls_per_transfer(said) == 3.0
     with pytest.raises(RuntimeError, match="counts no system calls"):
-        cpu_costs.calls_per_move_of("Error: No permission to enable raw_syscalls:sys_enter event.")
+        cpu_costs.parse_calls_per_transfer(
+            "Error: No permission to enable raw_syscalls:sys_enter event."
+        )
 
 
 def test_a_relay_that_does_not_start_is_said_and_leaves_nothing(tmp_path: Path) -> None:
@@ -133,9 +137,9 @@ def test_a_chain_listens_spends_cpu_time_and_is_gone_after() -> None:
     relay = find_parts().relay
     if relay is None:
         pytest.skip("no relay: ./lab setup")
-    with cpu_costs.chain("iperf3", Hop("gost", relay, "ws"), "0") as built:
+    with cpu_costs.run_chain("iperf3", Hop("gost", relay, "ws"), "0") as built:
         assert list(built.processes) == ["iperf3/receiver", "gost+ws/far", "gost+ws/near"]
-        assert all(cpu_costs.so_far(each.pid)[0] > 0 for each in built.processes.values())
+        assert all(cpu_costs.read_process_use(each.pid)[0] > 0 for each in built.processes.values())
     assert all(each.poll() is not None for each in built.processes.values())
 
 
@@ -177,8 +181,8 @@ def test_of_gosts_the_newest_stands_beside_the_relay() -> None:
 
 def test_a_chain_carries_what_all_of_its_programs_time_allows() -> None:
     spent = {
-        "iperf3/sender": Spent(100.0, 1.0, 1000.0),
-        "gost+ws/near": Spent(500.0, 10.0, 2000.0),
-        "iperf3/receiver": Spent(200.0, 1.0, 1000.0),
+        "iperf3/sender": CpuUse(100.0, 1.0, 1000.0),
+        "gost+ws/near": CpuUse(500.0, 10.0, 2000.0),
+        "iperf3/receiver": CpuUse(200.0, 1.0, 1000.0),
     }
     assert cpu_costs.chain_mbit(spent) == 8e3 * 1000 / 800

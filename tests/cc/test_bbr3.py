@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gostlab.cc_cases.bbr_draft import BBR
-from gostlab.cc_cases.case import Outcome
+from gostlab.cc_cases.case import CaseOutcome
 from gostlab.cc_cases.scenarios import BDP_PKTS, PAYLOAD, RTT_S, SCENARIOS, StateRow, Trace
 from tests.cc.scenario_traces import seen
 from tests.sandboxed import Lab, describe, direction
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.sandbox
 @pytest.mark.parametrize("name", BBR.cases)
 def test_a_case_of_appendix_a_passes(lab: Lab, name: str) -> None:
     case = BBR.cases[name]
-    outcome = Outcome.of(lambda: BBR.functions[name](seen(lab, case.run)))
-    assert outcome.state == "passed", (outcome.reason, outcome.telling)
+    outcome = CaseOutcome.of(lambda: BBR.functions[name](seen(lab, case.run)))
+    assert outcome.state == "passed", (outcome.reason, outcome.decisive_finding)
 
 
 # -- every flow

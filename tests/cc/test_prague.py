@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.results.metrics import bottleneck_used, queue_delay_ms
+from gostlab.results.metrics import bottleneck_utilisation, queue_delay_ms
 from tests.sandboxed import Done, Lab
 
 pytestmark = pytest.mark.sandbox
@@ -155,7 +155,7 @@ def test_it_fills_the_link_and_its_queue_stays_at_the_step(lab: Lab) -> None:
     done = run(lab, "marks")
     queues = done.lines("queues.jsonl")
     delay = queue_delay_ms(done.run, done.json("flows.json")["flows"], queues)
-    used = bottleneck_used(done.run, queues)
+    used = bottleneck_utilisation(done.run, queues)
     assert delay is not None and delay.median <= 1.2 and delay.p95 <= 2.5
     assert used is not None and used >= 0.95
     assert done.queue()[-1]["drops"] == 0 and done.leg("wan")["marked_pkts"] > 1000

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from gostlab.cc_cases.scenarios import ROWS, StateRow
-from gostlab.guest.probes.cc_state import parse_shown
+from gostlab.guest.probes.cc_state import parse_state_line
 from tests.cc.scenario_traces import folder_of
 from tests.sandboxed import Lab, describe, direction
 
@@ -22,7 +22,7 @@ def window_pkts(row: StateRow) -> float:
 def rows_around_gap(lab: Lab, scenario: str, cc: str) -> tuple[StateRow, StateRow]:
     """Return the rows on both sides of the only gap of more than 0.6 s between ACKs."""
     lines = (folder_of(lab, scenario, cc) / ROWS).read_text("ascii").splitlines()
-    shown = [each for each in map(parse_shown, lines) if each is not None]
+    shown = [each for each in map(parse_state_line, lines) if each is not None]
     [rows] = [
         (before.values, after.values)
         for before, after in itertools.pairwise(shown)

@@ -8,7 +8,14 @@ from xml.etree import ElementTree
 import pytest
 
 from gostlab.cc_cases import battery
-from gostlab.cc_cases.case import BoundCheck, NeverHappened, NotShown, Outcome, holds, near
+from gostlab.cc_cases.case import (
+    BoundCheck,
+    CaseOutcome,
+    NeverHappened,
+    NotShown,
+    check_condition,
+    check_near,
+)
 from gostlab.cli import main
 from tests.sandboxed import Lab
 
@@ -44,18 +51,22 @@ def test_a_case_is_of_controls_that_claim_its_document(
     cc: str, standard: str, *, applies: bool
 ) -> None:
     cases = [case for case in battery.all_cases().values() if case.standard == standard]
-    with battery.subject_named(cc) as subject:
-        reasons = {battery.why_not(case, subject) for case in cases}
+    with battery.tested_control(cc) as subject:
+        reasons = {battery.inapplicable_reason(case, subject) for case in cases}
     assert (reasons == {""}) == applies
 
 
 def test_an_outcome_tells_the_first_check_that_failed() -> None:
-    outcome = Outcome.of(
-        lambda: [near("a", 1.0, 1.0, 0.1), BoundCheck("b", 3, high=2), holds("c", 0)]
+    outcome = CaseOutcome.of(
+        lambda: [
+            check_near("a", 1.0, 1.0, 0.1),
+            BoundCheck("b", 3, high=2),
+            check_condition("c", 0),
+        ]
     )
     assert outcome.state == "failed"
-    assert outcome.telling is not None
-    assert (outcome.telling.value, outcome.telling.bound) == ("b: 3", "≤ 2")
+    assert outcome.decisive_finding is not None
+    assert (outcome.decisive_finding.value, outcome.decisive_finding.bound) == ("b: 3", "≤ 2")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +76,7 @@ def test_what_cannot_be_evaluated_has_a_reason(error: Exception, state: str) -> 
     def evaluate() -> list[BoundCheck]:
         raise error
 
-    outcome = Outcome.of(evaluate)
+    outcome = CaseOutcome.of(evaluate)
     assert (outcome.state, outcome.reason) == (state, "x")
 
 

@@ -17,11 +17,11 @@ from typing import Any
 
 from gostlab.atomic_write import write_json
 from gostlab.classroom.answers import SEALED, Answers, seal, sheet_of
-from gostlab.classroom.assignment import PUBLIC_COURSE, Assignment, assigned
 from gostlab.classroom.expressions import Value
 from gostlab.classroom.grading import RESULTS, StudentRuns, collect_values
 from gostlab.classroom.lab import ANSWERS, CourseLab, load_lab
-from gostlab.classroom.raw_metrics import Records
+from gostlab.classroom.raw_metrics import RawRecords
+from gostlab.classroom.student_assignment import PUBLIC_COURSE, Assignment, assignment_in_course
 from gostlab.results import EPOCH
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
@@ -69,7 +69,7 @@ def rewrite(file: Path, pattern: str, text: str) -> None:
 
 def asked_of(lab: CourseLab, student: str = "alice", secret: bytes | None = None) -> Assignment:
     """A student's assignment."""
-    return assigned(lab, student, PUBLIC_COURSE, secret)
+    return assignment_in_course(lab, student, PUBLIC_COURSE, secret)
 
 
 def shortened(folder: Path) -> CourseLab:
@@ -97,7 +97,7 @@ def make_run(results: Path, run: RunSpec, did: Steady, finished: datetime = NOW)
         passed += total
         report = iperf3(flow.duration_s, flow.streams, total, did.again, f"cookie{number}")
         for end in ("", "-server"):
-            write_json(folder / Records(folder, run).report_name(flow, end), report)
+            write_json(folder / RawRecords(folder, run).report_name(flow, end), report)
         flows.append(
             FLOW
             | {"name": flow.name, "started_s": flow.start_s, "ended_s": flow.end_s}
@@ -153,7 +153,7 @@ def make_pings(
     count = math.floor(flow.duration_s / step_s)
     sent = [{"at_s": round(step_s * number, 6), "rtt_ms": did.srtt_ms} for number in range(count)]
     report = {"program": "echo", "over": "udp", "round_trips": sent}
-    write_json(folder / Records(folder, run).report_name(flow), report)
+    write_json(folder / RawRecords(folder, run).report_name(flow), report)
     pings += [{"t_s": ping["at_s"], "flow": flow.name, "rtt_ms": ping["rtt_ms"]} for ping in sent]
     round_trips = {"median_ms": did.srtt_ms, "p95_ms": did.srtt_ms, "sent": count, "lost": 0}
     return (
@@ -213,7 +213,7 @@ def make_hand_in(
     found = StudentRuns()
     for run in assignment.runs(assignment.seed(predictions)):
         made = make_run(folder / RESULTS, run, full_link(run))
-        found.records.append(Records(made, run))
+        found.records.append(RawRecords(made, run))
     answers = replace(told(collect_values(assignment, found)[0]), predictions=predictions)
     (folder / ANSWERS).write_text(sheet_of(answers), encoding="utf-8")
     return folder

@@ -20,10 +20,14 @@ import pytest
 
 from gostlab.classroom import batch_grading, safe_extract
 from gostlab.classroom.answers import read_answers
-from gostlab.classroom.assignment import assign, assigned, ticket_of
 from gostlab.classroom.batch_grading import CACHE_FOLDER
 from gostlab.classroom.expressions import fill_formulas, format_rounded
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab
+from gostlab.classroom.student_assignment import (
+    assignment_from_ticket,
+    assignment_in_course,
+    ticket_of,
+)
 from gostlab.cli.main import main
 from tests.classroom.handins import asked_of, make_hand_in, rewrite, shortened, zipped
 from tests.lab_command import Refused, Typed
@@ -67,7 +71,7 @@ def grade(lab: CourseLab, typed: Typed) -> Typed:
 
 def upload_of(folder: Path, beside: Path) -> bytes:
     """A hand-in as a zip's bytes."""
-    safe_extract.pack(folder, beside / "one.zip")
+    safe_extract.pack_hand_in(folder, beside / "one.zip")
     return (beside / "one.zip").read_bytes()
 
 
@@ -94,7 +98,7 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
     done = grade(everybody)
     told = done.stdout
     assert done.returncode == 0
-    to_mark = lab.whole - lab.most
+    to_mark = lab.points_with_texts - lab.most
     assert re.search(rf"dora\s+{lab.most}\s+{to_mark}\s+not on the roster", told)
     assert re.search(rf"alice\s+Alice Smith\s+{lab.most}\s+{to_mark}\b", told)
     assert re.search(r"carol\s+Carol Uhl\s+–\s+missing", told)
@@ -115,7 +119,7 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
     canvas = rows(out / "canvas.csv")
     assert list(canvas[0])[:5] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
     assert canvas[0]["Student"].strip() == "Points Possible"
-    assert canvas[0][lab.title] == str(lab.whole)
+    assert canvas[0][lab.title] == str(lab.points_with_texts)
     assert [row["SIS Login ID"] for row in canvas[1:]] == ["alice", "bob", "carol"]
     # Gradescope: as its own Download Grades
     by_address = {row["Email"]: row for row in rows(out / "gradescope.csv")}
@@ -200,7 +204,7 @@ def test_of_two_hand_ins_the_last_counts_and_it_is_said(
     last = make_hand_in(tmp_path / "b/0-warm-up", asked_of(lab))
     for folder, name in ((first, "smithalice_1_90_a.zip"), (last, "smithalice_1_91_a-1.zip")):
         (tmp_path / "all").mkdir(exist_ok=True)
-        safe_extract.pack(folder, tmp_path / "all" / name)
+        safe_extract.pack_hand_in(folder, tmp_path / "all" / name)
     done = grade(tmp_path / "all")
     assert done.returncode == 0 and "handed in 2 times" in done.stdout
     assert points(tmp_path / "out")["alice"] == str(lab.most)
@@ -219,11 +223,11 @@ def test_work_that_another_account_uploads_counts_for_nothing(
         if form == "folders":
             shutil.copytree(folder, place / name / folder.name)
         elif form == "packed":
-            safe_extract.pack(folder, place / name / "work.zip")
+            safe_extract.pack_hand_in(folder, place / name / "work.zip")
         else:
             (place / name).rmdir()
             of = {"alice": "Alice Smith", "bob": "Bob Ott"}[name]
-            safe_extract.pack(folder, place / f"{of}_7_assignsubmission_file_x.zip")
+            safe_extract.pack_hand_in(folder, place / f"{of}_7_assignsubmission_file_x.zip")
     grade(place)
     assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": "0", "carol": ""}
     page = (tmp_path / "out/feedback/bob.html").read_text("utf-8")
@@ -272,7 +276,10 @@ def test_marks_are_written_beside_the_texts_and_counted_in_the_total(
     done = grade(everybody)
     assert done.returncode == 0
     assert points(out) == {"alice": str(lab.most + 3), "bob": str(lab.most - 1), "carol": ""}
-    assert f"{lab.most + 3} of {lab.whole} points<" in (out / "feedback/alice.html").read_text()
+    assert (
+        f"{lab.most + 3} of {lab.points_with_texts} points<"
+        in (out / "feedback/alice.html").read_text()
+    )
     # another text has another mark
     rewrite(everybody / "alice/answers.yaml", '"words"', '"other words"')
     grade(everybody)
@@ -305,7 +312,7 @@ def test_one_that_is_hostile_of_another_course_or_no_hand_in_stops_nobody(
         ("Fay Out", "../answers.yaml", b"x"),
     ):
         zipped({name: content}, everybody / f"{who}_3_assignsubmission_file_x.zip")
-    make_hand_in(everybody / "carol", assigned(lab, "carol", "spring"))
+    make_hand_in(everybody / "carol", assignment_in_course(lab, "carol", "spring"))
     zipped({"essay.txt": b"hello"}, everybody / "dora.zip")
     (everybody / "notes.txt").write_text("mine")
     done = grade(everybody)
@@ -329,7 +336,7 @@ def test_a_command_that_lacks_the_course_grades_nobody(
     (tmp_path / "secret").write_text("0123456789abcdef")
     for name in ("alice", "bob"):
         ticket = ticket_of(lab, name, "spring", b"0123456789abcdef")
-        make_hand_in(tmp_path / "all" / name, assign(lab, name, "spring", ticket))
+        make_hand_in(tmp_path / "all" / name, assignment_from_ticket(lab, name, "spring", ticket))
     (tmp_path / "roster.csv").write_text("alice\nbob\n")
     everybody = tmp_path / "all"
     assert "--course" in refused(*words_for(lab, everybody))
@@ -393,7 +400,7 @@ def test_a_key_is_the_teachers_alone_and_says_what_is_right(
     (tmp_path / "secret").write_text("0123456789abcdef")
     words += ["--secret", str(tmp_path / "secret")]
     told = typed(*words).stdout
-    asked = assigned(lab, "alice", "spring", b"0123456789abcdef")
+    asked = assignment_in_course(lab, "alice", "spring", b"0123456789abcdef")
     assert f"predict-idle-rtt: {asked.values['rtt_ms']} (± 0.5)" in told
     assert re.search(r"read-goodput: from the runs of a hand-in", told)
     folder = make_hand_in(tmp_path / "alice", asked)
@@ -477,7 +484,7 @@ def test_a_hand_in_that_ends_its_process_costs_no_other(
 ) -> None:
     real = batch_grading.grade_hand_in
 
-    def graded(folder: Path, *more: object) -> batch_grading.Record:
+    def graded(folder: Path, *more: object) -> batch_grading.GradeRecord:
         if "bob" in str(folder):
             os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does where memory is short
         return real(folder, *more)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.classroom.lab import load_lab
-from gostlab.classroom.workspace import begin, open_coursework, task_of
+from gostlab.classroom.workspace import create_coursework, open_coursework, task_of
 from gostlab.errors import BadInput
 from tests.classroom.handins import asked_of
 from tests.lab_command import Refused, Typed
@@ -79,7 +79,7 @@ def test_a_lab_of_ones_own_is_found_again_from_its_folder(here: Path) -> None:
     own = here / "course/mine"
     shutil.copytree(load_lab("0").folder, own)
     asked = asked_of(load_lab("course/mine"))
-    begin(asked, here / "work")
+    create_coursework(asked, here / "work")
 
     assert open_coursework(here / "work").lab.folder.resolve() == own
     assert "./lab lab predict course/mine" in task_of(asked)

@@ -13,7 +13,7 @@ import pytest
 from gostlab.classroom.expressions import bdp_pkts, payload_mbit
 from gostlab.classroom.lab import load_lab
 from gostlab.results import read_object
-from gostlab.results.metrics import latency
+from gostlab.results.metrics import latency_of_folder
 from gostlab.spec.run_spec import RunSpec
 from tests.classroom.handins import Steady, make_run
 from tests.lab_command import Typed
@@ -69,7 +69,7 @@ def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
     (run,) = folder.glob("results/*/one-*/status.json")
     did = json.loads((run.parent / "flows.json").read_text("utf-8"))["flows"][0]
     checks = json.loads((run.parent / "fidelity.json").read_text("utf-8"))["checks"]
-    delays = latency(run.parent)
+    delays = latency_of_folder(run.parent)
     assert delays is not None and delays.srtt_ms is not None
     fill_in(
         folder / "answers.yaml",

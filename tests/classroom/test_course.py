@@ -17,24 +17,24 @@ import pytest
 
 from gostlab.atomic_write import write_json
 from gostlab.classroom import grade_formats
-from gostlab.classroom.answers import Answers, as_number, sheet_of
-from gostlab.classroom.assignment import (
-    ROUNDS,
-    assign,
-    assigned,
-    digest_of,
-    format_ticket,
-    read_ticket,
-    seed_of,
-    ticket_of,
-)
+from gostlab.classroom.answers import Answers, parse_number, sheet_of
 from gostlab.classroom.expressions import FormulaError, evaluate, fill_formulas
 from gostlab.classroom.grading import Grade, grade, score_answer
 from gostlab.classroom.lab import CourseLab, find_lab, list_labs, load_lab
-from gostlab.classroom.raw_metrics import Records
-from gostlab.classroom.rerun import compare
+from gostlab.classroom.raw_metrics import RawRecords
+from gostlab.classroom.rerun import compare_with_rerun
+from gostlab.classroom.student_assignment import (
+    ROUNDS,
+    assignment_from_ticket,
+    assignment_in_course,
+    format_ticket,
+    predictions_digest,
+    read_ticket,
+    seed_from_predictions,
+    ticket_of,
+)
 from gostlab.classroom.workspace import (
-    begin,
+    create_coursework,
     find_unfinished,
     open_coursework,
     seal_predictions,
@@ -95,7 +95,7 @@ def test_every_draw_is_an_experiment_that_no_guard_refuses(lab: CourseLab) -> No
         runs = [*assignment.runs(1), *assignment.own_runs(1)]
         assert len({run.name for run in runs}) == len(runs)
         assert max(run.path.forward.rate_bps for run in runs) <= 100_000_000
-        errors, _ = preflight.survey(runs)
+        errors, _ = preflight.survey_traps(runs)
         assert errors == []
 
 
@@ -164,7 +164,7 @@ def test_a_ticket_hangs_on_course_student_lab_and_secret() -> None:
     }
     assert len(tickets) == 6
     with pytest.raises(BadInput, match="32 digits"):
-        assign(lab, "a", "c", "12")
+        assignment_from_ticket(lab, "a", "c", "12")
     for name in ("", "../x", "a b", "a" * 65, "é"):
         with pytest.raises(BadInput, match="letters, digits"):
             ticket_of(lab, name, "c", None)
@@ -178,7 +178,7 @@ def test_other_predictions_are_other_runs() -> None:
         run.name for run in assignment.runs(second)
     )
     assert 1 <= first <= MAX_SEED and ROUNDS >= 10_000
-    assert seed_of("a", "b") != seed_of("a", "c")
+    assert seed_from_predictions("a", "b") != seed_from_predictions("a", "c")
 
 
 def test_the_largest_seed_is_still_one_that_an_experiments_file_may_have(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_largest_seed_is_still_one_that_an_experiments_file_may_have(tmp_pat
 
 def test_predictions_are_sealed_once(tmp_path: Path) -> None:
     assignment = asked_of(warm_up())
-    begin(assignment, tmp_path)
+    create_coursework(assignment, tmp_path)
     with pytest.raises(BadInput, match="nothing there"):
         seal_predictions(tmp_path, assignment)
     told = dict.fromkeys(warm_up().keys("predictions"), "60")
@@ -208,17 +208,22 @@ def test_predictions_are_sealed_once(tmp_path: Path) -> None:
 def test_what_a_student_is_to_find_out_is_not_told(tmp_path: Path) -> None:
     lab = BY_NUMBER[8]
     assignment = asked_of(lab)
-    begin(assignment, tmp_path)
+    create_coursework(assignment, tmp_path)
     told = json.loads((tmp_path / "assignment.json").read_text("utf-8"))
     assert "trap" in assignment.values and "trap" not in told["values"]
     assert f"| trap | {assignment.values['trap']}" not in (tmp_path / "TASK.md").read_text("utf-8")
 
 
 def test_numbers_are_read_as_people_and_programs_write_them() -> None:
-    assert [as_number(text) for text in ("41.2", "1e-4", " 5 % ", "-0.5")] == [41.2, 1e-4, 5, -0.5]
-    assert as_number("0.00011840000000000005") == pytest.approx(1.184e-4)
+    assert [parse_number(text) for text in ("41.2", "1e-4", " 5 % ", "-0.5")] == [
+        41.2,
+        1e-4,
+        5,
+        -0.5,
+    ]
+    assert parse_number("0.00011840000000000005") == pytest.approx(1.184e-4)
     for text in ("", "4,1", "1_0", "0x10", "nan", "inf", "1e999", "4 Mbit/s", "²", "0." + "1" * 31):
-        assert as_number(text) is None
+        assert parse_number(text) is None
 
 
 # -- a good hand-in, and those that are not
@@ -267,10 +272,10 @@ def test_a_rerun_compares_the_calls_round_trips(
 ) -> None:
     run = next(run for run in asked_of(BY_NUMBER[4]).runs(1) if run.matrix == "manager")
     first, again = (
-        Records(make_run(tmp_path / name, run, Steady(9.0, srtt_ms=rtt_ms)), run)
+        RawRecords(make_run(tmp_path / name, run, Steady(9.0, srtt_ms=rtt_ms)), run)
         for name, rtt_ms in (("first", 60.0), ("again", again_ms))
     )
-    is_same, lines = compare(first, again)
+    is_same, lines = compare_with_rerun(first, again)
     assert is_same == same
     assert says in lines[-1]
 
@@ -302,10 +307,17 @@ def test_what_the_run_shows_a_formula_and_all_between_are_right() -> None:
 def test_a_text_is_still_to_be_marked_and_an_empty_one_is_not(tmp_path: Path) -> None:
     lab = warm_up()
     found = graded(make_hand_in(tmp_path / "a", asked_of(lab)))
-    assert (found.points, found.most, found.to_mark) == (lab.most, lab.most, lab.whole - lab.most)
-    assert f"of {lab.whole} points so far: {found.to_mark} are still to be marked" in found.total
+    assert (found.points, found.most, found.to_mark) == (
+        lab.most,
+        lab.most,
+        lab.points_with_texts - lab.most,
+    )
+    assert (
+        f"of {lab.points_with_texts} points so far: {found.to_mark} are still to be marked"
+        in found.total
+    )
     empty = graded(make_hand_in(tmp_path / "b", asked_of(lab), {"explain": ""}))
-    assert (empty.to_mark, empty.most) == (0, lab.whole)
+    assert (empty.to_mark, empty.most) == (0, lab.points_with_texts)
 
 
 def test_predictions_of_another_receipt_earn_nothing_and_the_rest_does(hand_in: Path) -> None:
@@ -369,7 +381,7 @@ def test_an_honest_students_work_is_not_graded_by_a_command_that_lacks_the_cours
 ) -> None:
     (here / "SECRET").write_text("0123456789abcdef")
     lab = warm_up()
-    asked = assigned(lab, "alice", "spring", b"0123456789abcdef")
+    asked = assignment_in_course(lab, "alice", "spring", b"0123456789abcdef")
     make_hand_in(here / "alice", asked)
 
     assert says in refused("grade", 0, "alice", *words)
@@ -505,7 +517,7 @@ def test_predictions_after_the_fact_earn_nothing(hand_in: Path) -> None:
     sealed["predictions"]["bdp_pkts"] = "1"
     write_json(hand_in / "predictions.json", sealed)
     assert "changed since it was sealed" in graded(hand_in).problems[0]
-    sealed["sha256"] = digest_of(sealed["predictions"])
+    sealed["sha256"] = predictions_digest(sealed["predictions"])
     write_json(hand_in / "predictions.json", sealed)
     found = graded(hand_in)
     assert found.points == 0 and "are not there" in found.problems[0]

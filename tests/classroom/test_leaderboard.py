@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 from gostlab.classroom import leaderboard
-from gostlab.classroom.lab import CourseLab, Rank, load_lab
-from gostlab.classroom.leaderboard import Entry, draw_paths, score, sort_by_rank, tie_lines, to_csv
+from gostlab.classroom.lab import CourseLab, RankingRules, load_lab
+from gostlab.classroom.leaderboard import (
+    RankedEntry,
+    draw_paths,
+    score,
+    sort_by_rank,
+    tie_lines,
+    to_csv,
+)
 from gostlab.classroom.leaderboard_cli import read_entries
 from gostlab.classroom.roster import Roster, read_roster
-from gostlab.classroom.workspace import begin, find_unfinished
+from gostlab.classroom.workspace import create_coursework, find_unfinished
 from gostlab.registry.congestion_controls import own_controls
 from gostlab.registry.folders import ROOT
 from tests.classroom.handins import asked_of, make_hand_in
@@ -22,7 +29,7 @@ SECRET = b"0123456789abcdef"
 TEMPLATE = (ROOT / "cc/template.c").read_text("utf-8")
 
 
-def nine() -> tuple[CourseLab, Rank]:
+def nine() -> tuple[CourseLab, RankingRules]:
     lab = load_lab("9")
     assert lab.rank is not None
     return lab, lab.rank
@@ -50,11 +57,11 @@ def test_equal_scores_have_one_rank_and_whoever_has_none_stands_last() -> None:
     lab, asked = nine()
     found = sort_by_rank(
         [
-            Entry("a", b"x", scores=[50.0, 60.0]),
-            Entry("b", b"y", scores=[70.0, 70.0]),
-            Entry("c", b"y", scores=[70.02, 69.98]),
-            Entry("d", b"z", "path 1: the kernel died of it"),
-            Entry("cubic", scores=[99.0, 99.0], is_reference=True),
+            RankedEntry("a", b"x", scores=[50.0, 60.0]),
+            RankedEntry("b", b"y", scores=[70.0, 70.0]),
+            RankedEntry("c", b"y", scores=[70.02, 69.98]),
+            RankedEntry("d", b"z", "path 1: the kernel died of it"),
+            RankedEntry("cubic", scores=[99.0, 99.0], is_reference=True),
         ]
     )
     assert [each.student for each in found] == ["cubic", "b", "c", "a", "d"]
@@ -68,10 +75,10 @@ def test_equal_scores_have_one_rank_and_whoever_has_none_stands_last() -> None:
 
 def test_the_lab_hands_out_a_file_to_begin_with_and_asks_for_it_back(tmp_path: Path) -> None:
     lab, asked = nine()
-    begin(asked_of(lab), tmp_path)
+    create_coursework(asked_of(lab), tmp_path)
     assert (tmp_path / asked.file).read_text("utf-8") == TEMPLATE
     (tmp_path / asked.file).write_text("// mine\n")
-    begin(asked_of(lab), tmp_path)
+    create_coursework(asked_of(lab), tmp_path)
     assert (tmp_path / asked.file).read_text("utf-8") == "// mine\n"
     folder = make_hand_in(tmp_path / "in", asked_of(lab))
     assert any(asked.file in line for line in find_unfinished(folder, asked_of(lab)))

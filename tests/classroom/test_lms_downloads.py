@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.classroom import lms_downloads, safe_extract
-from gostlab.classroom.lms_downloads import Download, HandedIn, read_download
+from gostlab.classroom.lms_downloads import Download, HandIn, read_download
 from gostlab.spec.yaml_source import BadInput
 from tests.classroom.handins import zipped
 
@@ -98,7 +98,7 @@ def test_every_layout_is_read_whether_packed_or_not(form: str, layout: str, tmp_
 def test_what_the_platform_says_of_time_decides_which_is_later(tmp_path: Path) -> None:
     one = archive(tmp_path)
 
-    def last(path: Path) -> HandedIn:
+    def last(path: Path) -> HandIn:
         return max(read_download(path).hand_ins, key=lambda each: each.order)
 
     canvas = zipped({"a_1_900_x.zip": one, "a_1_89_x-1.zip": one}, tmp_path / "canvas.zip")

@@ -31,11 +31,11 @@ def roster(folder: Path, text: str, encoding: str = "utf-8") -> Roster:
 )
 def test_students_are_read_with_a_header_and_without(tmp_path: Path, text: str) -> None:
     found = roster(tmp_path, text)
-    names = [pupil.primary for pupil in found.pupils]
+    names = [pupil.primary_identifier for pupil in found.pupils]
     assert names == ["alice", "bob"]
-    alice = found.known_as("ALICE")
+    alice = found.find_by_identifier("ALICE")
     assert alice is not None and alice is found.pupils[0]
-    assert found.known_as("") is None and found.known_as("carol") is None
+    assert found.find_by_identifier("") is None and found.find_by_identifier("carol") is None
 
 
 def test_a_name_is_known_however_a_platform_writes_it(tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_a_name_is_known_however_a_platform_writes_it(tmp_path: Path) -> None:
         tmp_path, "student,first name,last name\na,Alice,de Smith\nb,Bob,Ott\nc,Bob,Ott\n"
     )
     for name in ("Alice de Smith", "desmithalice", "de Smith, Alice"):
-        pupil = found.named(name)
-        assert pupil is not None and pupil.primary == "a", name
-    assert found.named("Bob Ott") is None  # there are two
+        pupil = found.find_by_name(name)
+        assert pupil is not None and pupil.primary_identifier == "a", name
+    assert found.find_by_name("Bob Ott") is None  # there are two
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,6 @@ def test_a_roster_of_addresses_knows_who_began_by_the_part_before_the_at(tmp_pat
     file = tmp_path / "roster.csv"
     file.write_text("name,email\nAda Lovelace,Ada@x.org\nAlan T,alan@x.org\nAlan U,alan@y.org\n")
     roster = read_roster(file)
-    assert (roster.known_as("ada") or roster.pupils[1]).name == "Ada Lovelace"
-    assert roster.known_as("alan") is None  # two have it
-    assert (roster.known_as("alan@y.org") or roster.pupils[0]).name == "Alan U"
+    assert (roster.find_by_identifier("ada") or roster.pupils[1]).name == "Ada Lovelace"
+    assert roster.find_by_identifier("alan") is None  # two have it
+    assert (roster.find_by_identifier("alan@y.org") or roster.pupils[0]).name == "Alan U"

@@ -18,7 +18,7 @@ from gostlab.classroom.autograder_zip import write_bundle
 from gostlab.classroom.grade_formats import format_grade
 from gostlab.classroom.lab import load_lab
 from gostlab.classroom.teacher_cli import grade_submission
-from gostlab.cli.main import parser
+from gostlab.cli.main import build_parser
 from gostlab.spec.yaml_source import BadInput
 from tests.classroom.handins import NOW, asked_of, make_hand_in, zipped
 from tests.classroom.test_course import warm_up
@@ -33,7 +33,9 @@ def hand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def points(submission: Path, *words: str) -> int:
     """What `./lab grade` gives; never an exception but for what is no hand-in at all."""
-    arguments = parser().parse_args(["grade", "0", str(submission), "--student", "alice", *words])
+    arguments = build_parser().parse_args(
+        ["grade", "0", str(submission), "--student", "alice", *words]
+    )
     try:
         found = grade_submission(arguments)
     except safe_extract.NoHandIn as error:
@@ -54,7 +56,7 @@ def content_of(hand_in: Path) -> dict[str, bytes]:
 
 
 def test_a_folder_a_zip_and_a_tar_are_worth_the_same(hand_in: Path, tmp_path: Path) -> None:
-    safe_extract.pack(hand_in, tmp_path / "a.zip")
+    safe_extract.pack_hand_in(hand_in, tmp_path / "a.zip")
     with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as made:
         made.add(hand_in, "0-warm-up")
     for each in (hand_in, tmp_path / "a.zip", tmp_path / "a.tar.gz"):
@@ -142,7 +144,7 @@ def test_what_is_no_archive_is_said_to_be_none(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_six_hundred_spoilt_archives_end_in_a_grade(hand_in: Path, tmp_path: Path) -> None:
     rng = random.Random(5)
-    safe_extract.pack(hand_in, tmp_path / "a.zip")
+    safe_extract.pack_hand_in(hand_in, tmp_path / "a.zip")
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as made:
         made.add(hand_in, "0-warm-up")

@@ -14,9 +14,9 @@ from subprocess import CompletedProcess
 import pytest
 import yaml
 
-from gostlab.classroom.assignment import assign, assigned
 from gostlab.classroom.lab import list_labs, load_lab
 from gostlab.classroom.scaffold import write_classroom
+from gostlab.classroom.student_assignment import assignment_from_ticket, assignment_in_course
 from tests.classroom.handins import asked_of, make_hand_in, rewrite
 from tests.lab_command import ROOT, Refused, Typed, said_by, script_here
 from tests.skips import require_mounts
@@ -34,7 +34,9 @@ def fill_in(folder: Path) -> None:
 def redo(work: Path, lab_folder: Path) -> None:
     """Alice's work in the folder that she began, all right."""
     told = (work / "assignment.json").read_text("utf-8")
-    asked = assign(load_lab(str(lab_folder)), "alice", "public", json.loads(told)["ticket"])
+    asked = assignment_from_ticket(
+        load_lab(str(lab_folder)), "alice", "public", json.loads(told)["ticket"]
+    )
     for path in work.iterdir():
         path.unlink()
     make_hand_in(work, asked)
@@ -199,7 +201,7 @@ def room(compiled: Path) -> Iterator[Path]:
 
 def handed_in(classroom: Path, key: bytes | None = None, **wrong: str) -> Path:
     """A hand-in in the repository, all right but for what is wrong."""
-    asked = assigned(load_lab("0"), "alice", "cc-2027", key)
+    asked = assignment_in_course(load_lab("0"), "alice", "cc-2027", key)
     return make_hand_in(classroom / "hand-in", asked, wrong)
 
 

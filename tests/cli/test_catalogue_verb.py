@@ -20,12 +20,12 @@ from gostlab.spec.run_spec import RunSpec
 
 def finish(folder: Path, run: RunSpec, wall_s: float, ended_s: float | None) -> None:
     """A finished run's folder."""
-    place = results.prepare(folder, run)
+    place = results.prepare_folder(folder, run)
     outcome = {"outcome": "ok" if ended_s else "unsupported", "error": None, "guest_s": 1.0}
     results.write_json(place / "outcome.json", outcome)
     if ended_s:
         results.write_json(place / "flows.json", {"flows": [{"name": "flow1", "ended_s": ended_s}]})
-    results.finish(place, wall_s, None)
+    results.finish_run_folder(place, wall_s, None)
 
 
 def test_the_survey_adds_up_what_is_finished_and_guesses_the_rest(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_the_kernel_lacks_is_said_and_is_no_failure_beside_others(
     ]
 
     assert (
-        run_verb.conclude(
+        run_verb.print_outcomes(
             [ExperimentResult("download", tuple(done))], tmp_path, {"download": []}, as_json=False
         )
         == code

@@ -17,8 +17,8 @@ from gostlab.results.run_result import RunResult
 from gostlab.sandbox.cpu_claims import alone_on_the_real_clock, claim, claimed_cpus
 from gostlab.scheduler import exec_one, queue
 from gostlab.scheduler.eta import expected_s
-from gostlab.scheduler.exec_one import Task
-from gostlab.scheduler.shard import Shard, deal
+from gostlab.scheduler.exec_one import RunTask
+from gostlab.scheduler.shard import Shard, deal_shards
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.run_spec import RunSpec
@@ -36,8 +36,8 @@ def run() -> RunSpec:
 
 
 @pytest.fixture
-def task(run: RunSpec, tmp_path: Path) -> Task:
-    return Task(run, tmp_path / "mine")
+def task(run: RunSpec, tmp_path: Path) -> RunTask:
+    return RunTask(run, tmp_path / "mine")
 
 
 class Job(schedule_tests.Job):
@@ -73,7 +73,7 @@ def test_a_run_is_made_in_its_folder_and_leaves_nothing_beside_it(
         (folder / ".host").mkdir()
         return Job(folder)
 
-    end = exec_one.execute(Task(run, tmp_path / "deep/mine"), look)
+    end = exec_one.execute(RunTask(run, tmp_path / "deep/mine"), look)
 
     assert end.outcome == "ok" and results.is_finished(tmp_path / "deep/mine", run)
     assert only(tmp_path / "deep") == ["mine"]
@@ -81,7 +81,7 @@ def test_a_run_is_made_in_its_folder_and_leaves_nothing_beside_it(
 
 
 def test_a_finished_run_is_not_made_again_and_a_failed_one_where_that_is_asked_for(
-    task: Task, tmp_path: Path
+    task: RunTask, tmp_path: Path
 ) -> None:
     first = exec_one.execute(task, fail)
 
@@ -92,7 +92,7 @@ def test_a_finished_run_is_not_made_again_and_a_failed_one_where_that_is_asked_f
     assert only(tmp_path) == ["mine"]
 
 
-def test_an_unfinished_folder_of_the_same_run_is_replaced(task: Task) -> None:
+def test_an_unfinished_folder_of_the_same_run_is_replaced(task: RunTask) -> None:
     task.folder.mkdir()
     results.write_json(task.folder / "run.json", task.run.to_json())
     (task.folder / "left.txt").write_text("cut off")
@@ -109,7 +109,7 @@ def test_an_unfinished_folder_of_the_same_run_is_replaced(task: Task) -> None:
     ],
 )
 def test_a_folder_of_something_else_is_left_alone(
-    task: Task, name: str, text: str, says: str
+    task: RunTask, name: str, text: str, says: str
 ) -> None:
     task.folder.mkdir()
     (task.folder / name).write_text(text)
@@ -120,7 +120,7 @@ def test_a_folder_of_something_else_is_left_alone(
     assert only(task.folder) == [name] and (task.folder / name).read_text() == text
 
 
-def test_a_machine_that_cannot_start_it_leaves_nothing(task: Task, tmp_path: Path) -> None:
+def test_a_machine_that_cannot_start_it_leaves_nothing(task: RunTask, tmp_path: Path) -> None:
     def refuse(*_: object) -> Job:
         raise sandbox.MachineError("too little memory")
 
@@ -137,7 +137,7 @@ class Interrupted(Job):
 
 @pytest.mark.parametrize("in_a_shard", [False, True])
 def test_an_interrupt_ends_it_and_leaves_nothing(
-    task: Task, tmp_path: Path, in_a_shard: bool
+    task: RunTask, tmp_path: Path, in_a_shard: bool
 ) -> None:
     jobs = []
 
@@ -153,7 +153,7 @@ def test_an_interrupt_ends_it_and_leaves_nothing(
     assert jobs[0].killed and not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_of_many_at_once_one_answer_stays_and_nothing_else(task: Task, tmp_path: Path) -> None:
+def test_of_many_at_once_one_answer_stays_and_nothing_else(task: RunTask, tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         ends = list(pool.map(lambda _: exec_one.execute(task, start), range(32)))
 
@@ -162,7 +162,7 @@ def test_of_many_at_once_one_answer_stays_and_nothing_else(task: Task, tmp_path:
 
 
 def test_what_a_killed_process_left_is_taken_away_and_what_a_living_one_makes_is_not(
-    task: Task, tmp_path: Path
+    task: RunTask, tmp_path: Path
 ) -> None:
     living = results.prepare_beside(task.folder, task.run)
     left = said_by(
@@ -196,7 +196,7 @@ def test_a_part_without_a_lock_is_given_time(tmp_path: Path) -> None:
 def test_a_run_that_has_the_results_for_itself_is_not_disturbed(
     run: RunSpec, tmp_path: Path
 ) -> None:
-    task = Task(run, tmp_path / run.experiment / run.name)
+    task = RunTask(run, tmp_path / run.experiment / run.name)
     with (
         results.experiment_lock(tmp_path, run.experiment),
         pytest.raises(results.ResultsError, match="another run"),
@@ -219,7 +219,7 @@ def test_a_dry_run_lists_descriptions_that_exec_takes(
     assert list(folders) == names
     assert folders == {name: str(tmp_path / "thesis-tunnel" / name) for name in names}
     run = RunSpec.from_json(entries[0]["run"])
-    exec_one.execute(Task(run, Path(entries[0]["folder"])), start)
+    exec_one.execute(RunTask(run, Path(entries[0]["folder"])), start)
 
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(entries[0])))
     done = typed("exec", "-", "--json")
@@ -231,7 +231,7 @@ def test_a_dry_run_lists_descriptions_that_exec_takes(
     assert finished == [entries[0]["name"]]
 
 
-def test_a_failed_run_has_a_status_too_and_that_is_exit_code_0(task: Task, typed: Typed) -> None:
+def test_a_failed_run_has_a_status_too_and_that_is_exit_code_0(task: RunTask, typed: Typed) -> None:
     exec_one.execute(task, fail)
 
     done = typed("exec", task.folder / "run.json", task.folder)
@@ -288,20 +288,20 @@ def matrix() -> list[RunSpec]:
 def test_all_shards_together_have_every_run_once(matrix: list[RunSpec]) -> None:
     names = sorted(run.name for run in matrix)
     for count in (1, 7, len(matrix) + 3):
-        hands = deal(matrix, count, ())
+        hands = deal_shards(matrix, count, ())
         assert len(hands) == count and sorted(run.name for hand in hands for run in hand) == names
-    assert Shard(3, 7).take(matrix, ()) == deal(matrix, 7, ())[2]
+    assert Shard(3, 7).take(matrix, ()) == deal_shards(matrix, 7, ())[2]
 
 
 def test_shards_take_about_as_long_as_each_other(matrix: list[RunSpec]) -> None:
-    loads = [sum(map(expected_s, hand)) for hand in deal(matrix, 5, ())]
+    loads = [sum(map(expected_s, hand)) for hand in deal_shards(matrix, 5, ())]
     assert max(loads) - min(loads) <= max(map(expected_s, matrix))
 
 
 def test_a_cell_with_a_stopping_rule_stays_whole(matrix: list[RunSpec]) -> None:
-    hands = [{run.cell for run in hand} for hand in deal(matrix, 3, ["main"])]
+    hands = [{run.cell for run in hand} for hand in deal_shards(matrix, 3, ["main"])]
     assert sum(map(len, hands)) == len({run.cell for run in matrix})
-    split = [{run.cell for run in hand} for hand in deal(matrix, 3, ())]
+    split = [{run.cell for run in hand} for hand in deal_shards(matrix, 3, ())]
     assert sum(map(len, split)) > len({run.cell for run in matrix})
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import gostlab
-from gostlab.install.main import steps as setup_steps
+from gostlab.install.main import setup_steps as setup_steps
 from tests.lab_command import ROOT, said_by
 
 

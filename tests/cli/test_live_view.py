@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gostlab.cli.live_view import MAX_RUNS, Followed, LivePicture, Tail
+from gostlab.cli.live_view import MAX_RUNS, FollowedRun, JsonLinesTail, LivePicture
 from gostlab.errors import BadInput
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.queue import run_folder
@@ -153,7 +153,7 @@ def test_what_was_run_before_is_drawn_again(tmp_path: Path) -> None:
 
 def test_a_tunnels_data_are_seen_where_they_cross_the_path(tmp_path: Path) -> None:
     [run] = asked(tunnel="relay+ws")
-    followed = Followed(run, run_folder(run, tmp_path))
+    followed = FollowedRun(run, run_folder(run, tmp_path))
     rows = [
         sent(1.0, 10, bytes_acked=500, host="near"),
         sent(1.0, 30, bytes_acked=400, host="near"),  # a second stream
@@ -169,7 +169,7 @@ def test_a_tunnels_data_are_seen_where_they_cross_the_path(tmp_path: Path) -> No
 
 def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
     file = tmp_path / "queues.jsonl"
-    tail = Tail(file)
+    tail = JsonLinesTail(file)
     assert list(tail.rows()) == []
     file.write_text('{"t_s": 1}\n{"t_')
     assert list(tail.rows()) == [{"t_s": 1}]
@@ -182,9 +182,9 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) ->
 def test_what_a_runs_program_writes_in_place_of_samples_is_not_drawn(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/dev/zero")
-    assert [Tail(tmp_path / name).rows() for name in ("fifo", "link")] == [[], []]
+    assert [JsonLinesTail(tmp_path / name).rows() for name in ("fifo", "link")] == [[], []]
     [run] = asked()
-    followed = Followed(run, run_folder(run, tmp_path))
+    followed = FollowedRun(run, run_folder(run, tmp_path))
     wrong = [{"t_s": 1e308}, {"t_s": -5}, {"backlog_pkts": 1e300}]
     write(followed.folder, "queues", [queued(1, 1) | each for each in wrong] + [queued(2, 3)])
     write(followed.folder, "sockets", [sent(1, 1) | {"bytes_acked": -1}, sent(2, 3)])

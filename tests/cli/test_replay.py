@@ -50,7 +50,7 @@ RUNS = {
 
 def finished(done: Done) -> Path:
     """The folder as a scheduler leaves it."""
-    results.finish(done.folder, 1.0, None)
+    results.finish_run_folder(done.folder, 1.0, None)
     assert done.json("status.json")["outcome"] == "ok", done.log
     return done.folder
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from gostlab import api
 from gostlab.api.run import save_experiment_file
 from gostlab.cli import common, main
-from gostlab.cli.result_table import answer_table, bar, fastest_lines, to_csv
+from gostlab.cli.result_table import answer_table, draw_bar, fastest_lines, to_csv
 from gostlab.cli.run import try_verb
 from gostlab.results.metrics import Retransmissions, RunCluster, Spread
 from gostlab.scheduler.cell_result import CellResult, CellStatistics
@@ -72,7 +72,7 @@ def row(text: str, label: str) -> str:
     ],
 )
 def test_a_bar_is_as_long_as_its_number(value: float, blocks: bool, drawn: str) -> None:
-    assert bar(value, 100, 4, blocks=blocks) == drawn
+    assert draw_bar(value, 100, 4, blocks=blocks) == drawn
 
 
 def test_a_row_has_bar_number_ratio_delay_resent_and_verdict() -> None:
@@ -149,7 +149,7 @@ def test_lab_without_a_verb_says_what_to_try(capsys: pytest.CaptureFixture[str])
     assert main.main([]) == common.EXIT_BAD_INPUT
     told = capsys.readouterr().out
     words = next(line for line in told.splitlines() if "./lab try" in line).split()
-    assert main.parser().parse_args(words[1:]).verb is try_verb.run
+    assert main.build_parser().parse_args(words[1:]).verb is try_verb.run
 
 
 def test_saving_and_listing_ask_for_the_same_runs(
@@ -182,7 +182,7 @@ def test_every_setting_has_an_option_and_none_takes_another_s_place() -> None:
     from gostlab.spec.adhoc import option_of
     from gostlab.spec.settings import known_names
 
-    parser = main.parser()  # argparse refuses an option that is there twice
+    parser = main.build_parser()  # argparse refuses an option that is there twice
     for name in known_names():
         asked = parser.parse_args(["try", option_of(name), "word", "--machine", "sandbox"])
         assert vars(asked)[f"ask {name}"] == "word" and asked.machine == "sandbox"

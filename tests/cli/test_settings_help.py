@@ -29,8 +29,8 @@ TABLES: dict[str, Mapping[str, KeySchema]] = {
     "experiment": keys_of(experiment.ExperimentFile),
     "matrix": keys_of(experiment.Matrix),
     "published": keys_of(experiment.Published),
-    "until": keys_of(experiment.Until),
-    "quick": keys_of(experiment.Quick),
+    "until": keys_of(experiment.StoppingRule),
+    "quick": keys_of(experiment.QuickForm),
     "profile": keys_of(profile.Profile),
     "direction": keys_of(profile.ProfileDirection),
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.cli.settling import Settling, epoch_of, settling
+from gostlab.cli.settling import Settling, cubic_epoch_of_run_s, find_settling
 from tests.asked import run_of
 from tests.lab_command import Typed
 
@@ -16,28 +16,31 @@ def rising(rates: list[float]) -> list[tuple[float, float]]:
 
 
 def test_a_steady_rate_has_settled_at_once() -> None:
-    assert settling(rising([7.0] * 20), 0, 20) == Settling(0.0, 1.0)
+    assert find_settling(rising([7.0] * 20), 0, 20) == Settling(0.0, 1.0)
 
 
 def test_a_slow_start_is_told_from_what_follows() -> None:
-    found = settling(rising([1.0, 2.0, 4.0, 8.0] + [10.0] * 16), 0, 20)
+    found = find_settling(rising([1.0, 2.0, 4.0, 8.0] + [10.0] * 16), 0, 20)
 
     assert found is not None and 2 <= found.settled_s <= 4
     assert found.late_ratio == pytest.approx(200 / 175)
 
 
 def test_few_samples_and_idle_links_tell_nothing() -> None:
-    assert settling(rising([7.0] * 5), 0, 5) is None
-    assert settling(rising([7.0] * 10 + [0.0] * 10), 0, 20) is None
+    assert find_settling(rising([7.0] * 5), 0, 5) is None
+    assert find_settling(rising([7.0] * 10 + [0.0] * 10), 0, 20) is None
 
 
 def test_cubic_alone_has_an_epoch_where_its_own_losses_decide() -> None:
     path = {"rate": "20mbit", "rtt": "100ms", "buffers": "bdp"}
 
-    assert epoch_of(run_of(**path, cc="cubic")) == pytest.approx(6.3, abs=0.1)
-    assert epoch_of(run_of(**path, cc="bbr")) is None
-    assert epoch_of(run_of(**path, cc="cubic", loss="1%")) is None
-    assert epoch_of(run_of(**path | {"rate": "1gbit", "buffers": "debian"}, cc="cubic")) is None
+    assert cubic_epoch_of_run_s(run_of(**path, cc="cubic")) == pytest.approx(6.3, abs=0.1)
+    assert cubic_epoch_of_run_s(run_of(**path, cc="bbr")) is None
+    assert cubic_epoch_of_run_s(run_of(**path, cc="cubic", loss="1%")) is None
+    assert (
+        cubic_epoch_of_run_s(run_of(**path | {"rate": "1gbit", "buffers": "debian"}, cc="cubic"))
+        is None
+    )
 
 
 @pytest.mark.sandbox

@@ -7,7 +7,7 @@ import pytest
 
 from gostlab.cli import user_config
 from gostlab.cli.common import RESULTS
-from gostlab.cli.main import parser
+from gostlab.cli.main import build_parser
 from tests.lab_command import Refused
 
 
@@ -24,22 +24,22 @@ def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_default_is_that_of_every_verb_that_has_the_option(config: Path) -> None:
     config.write_text("results: ~/lab\njobs: 3\nquiet: true\n")
     for words in (["try"], ["run", "li2018"]):
-        arguments = parser(words[0], user_defaults=True).parse_args(words)
+        arguments = build_parser(words[0], user_defaults=True).parse_args(words)
         assert (arguments.jobs, arguments.quiet) == (3, True)
         assert arguments.results == Path("~/lab").expanduser()
-    assert parser("labs", user_defaults=True).parse_args(["labs"])
+    assert build_parser("labs", user_defaults=True).parse_args(["labs"])
 
 
 def test_the_command_line_wins_and_a_parser_for_pages_has_none(config: Path) -> None:
     config.write_text("jobs: 3\n")
-    assert parser("try", user_defaults=True).parse_args(["try", "--jobs", "1"]).jobs == 1
-    assert parser("try").parse_args(["try"]).jobs is None
+    assert build_parser("try", user_defaults=True).parse_args(["try", "--jobs", "1"]).jobs == 1
+    assert build_parser("try").parse_args(["try"]).jobs is None
 
 
 def test_an_empty_name_is_no_file(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config.write_text("results: elsewhere\n")
     monkeypatch.setenv("GOSTLAB_CONFIG", "")
-    assert parser("try", user_defaults=True).parse_args(["try"]).results == RESULTS
+    assert build_parser("try", user_defaults=True).parse_args(["try"]).results == RESULTS
 
 
 def test_without_a_home_there_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ from rich.table import Table
 
 from gostlab import results
 from gostlab.classroom.answers import Answers, sheet_of
-from gostlab.classroom.assignment import Assignment
-from gostlab.cli.common import complain
+from gostlab.classroom.student_assignment import Assignment
+from gostlab.cli.common import print_error
 from gostlab.console import Console
-from gostlab.scheduler.progress import Board
+from gostlab.scheduler.progress import ProgressBoard
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
-from gostlab.terminal_escape import Visible
+from gostlab.terminal_escape import EscapingStream
 from gostlab.text_safety import escape_controls
 from tests.classroom.handins import asked_of, make_hand_in
 from tests.classroom.test_course import warm_up
@@ -43,7 +43,7 @@ def test_control_characters_become_their_escapes_and_lines_stay_lines() -> None:
     [
         lambda: print(EVIL),
         lambda: print(EVIL, file=sys.stderr),
-        lambda: complain(f"x: failed: {EVIL}"),
+        lambda: print_error(f"x: failed: {EVIL}"),
         lambda: sys.stdout.writelines([EVIL, EVIL]),
     ],
 )
@@ -58,7 +58,7 @@ def test_what_a_verb_prints_is_escape_controls(
     told = typed("labs")
     assert told.returncode == 0 and "17 of 17" in told.stdout + told.stderr
     assert harmless(told.stdout) and harmless(told.stderr)
-    assert not isinstance(sys.stdout, Visible)
+    assert not isinstance(sys.stdout, EscapingStream)
 
 
 def test_tables_and_progress_keep_their_own_colours_alone() -> None:
@@ -70,7 +70,7 @@ def test_tables_and_progress_keep_their_own_colours_alone() -> None:
     table.add_row(EVIL, style="red")
     console.print(table)
     run = expand(load_experiment("thesis-tunnel"), quick=True)[0]
-    Board("a title", console).say(f"{run.name}: failed: {EVIL}")
+    ProgressBoard("a title", console).say(f"{run.name}: failed: {EVIL}")
     written = out.getvalue()
     assert "\x1b[31m" in ours and "17 of 17" in written
     for raw in ("\x1b[1A", "\x1b[2K", "\x1b[8m", "\x9b", "\u202e", "\b"):

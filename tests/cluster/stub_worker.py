@@ -38,7 +38,7 @@ def fill(folder: Path, values: Mapping[str, Any], name: str, goodput: float) -> 
     results.write_json(folder / "env.json", {"worker": name})
     results.write_json(folder / "flows.json", {"flows": [{"goodput_bps": goodput}]})
     results.write_json(folder / "outcome.json", {"outcome": "ok", "error": None, "guest_s": 1.0})
-    results.finish(folder, 0.1, None)
+    results.finish_run_folder(folder, 0.1, None)
 
 
 def make(values: Mapping[str, Any], _place: str, _gost: str | None, name: str, _: Wanted) -> Answer:

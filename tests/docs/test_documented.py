@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.registry.folders import ROOT
-from gostlab.registry.plots import drawing_files, merit_names, model_names
+from gostlab.registry.plots import drawing_files, model_names, publishable_metrics
 from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topologies
 from gostlab.registry.traffic import traffic_kinds
@@ -34,7 +34,7 @@ KINDS: Mapping[str, Callable[[], list[str]]] = {
     "key of an experiment": lambda: list(keys_of(experiment.ExperimentFile)),
     "key of a matrix": lambda: list(keys_of(experiment.Matrix)),
     "key of a published number": lambda: list(keys_of(experiment.Published)),
-    "published figure": lambda: list(merit_names()),
+    "published figure": lambda: list(publishable_metrics()),
     "model": lambda: list(model_names()),
     "column of a trace": lambda: list(trace.COLUMNS),
 }

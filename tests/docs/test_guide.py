@@ -10,7 +10,7 @@ import pytest
 
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
-from gostlab.spec.preflight import survey
+from gostlab.spec.preflight import survey_traps
 from tests.examples import PAGE, examples, experiments, write_examples
 from tests.lab_command import Typed
 from tests.labs.test_pages import can_be_typed, commands
@@ -32,7 +32,7 @@ def test_an_example_can_be_run(name: str, tmp_path: Path) -> None:
     full, quick = (expand(experiment, quick=form) for form in (False, True))
 
     assert experiment.question.endswith("?") and experiment.name == Path(name).stem
-    assert survey(full)[0] == survey(quick)[0] == []
+    assert survey_traps(full)[0] == survey_traps(quick)[0] == []
     assert sum(run.length_s for run in quick) <= 60
 
 

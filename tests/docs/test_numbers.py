@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.analysis.load.json_safe import flatten
+from gostlab.analysis.load.untrusted_json import flatten
 from gostlab.registry.folders import ROOT
-from gostlab.spec.expand import layers_of
+from gostlab.spec.expand import settings_by_matrix
 from gostlab.spec.experiment import load_experiment
 from tools.results_pages.generated_tables import BEGIN, END, MIN_RUNS, read_mark
 
@@ -116,7 +116,7 @@ def test_the_rows_of_a_mark_are_factors_of_its_matrix(words: str) -> None:
             for key, value in flatten({name: level.written})
         }
         for quick in (True, False)
-        for matrix, _, factors in layers_of(experiment, {}, None, quick=quick)
+        for matrix, _, factors in settings_by_matrix(experiment, {}, None, quick=quick)
     }
     for name in mark.matrices:
         factors = {key for key, _ in levels[name]}

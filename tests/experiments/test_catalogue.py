@@ -12,7 +12,7 @@ from gostlab.registry.folders import EXPERIMENTS
 from gostlab.spec import experiment as experiments
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import ExperimentFile, Published, load_experiment
-from gostlab.spec.preflight import survey
+from gostlab.spec.preflight import survey_traps
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.settings import DEFAULT_SYSCALL_COST_US
 from gostlab.spec.yaml_source import BadInput
@@ -52,7 +52,7 @@ def why_it_does_not_run(path: Path) -> list[str]:
     for runs in forms:
         if len({run.name for run in runs}) != len(runs):
             wrong.append("two of its runs have one name")
-        wrong += [f"{run.cell}: {guard.sentence}" for run, guard in survey(runs)[0][:1]]
+        wrong += [f"{run.cell}: {guard.sentence}" for run, guard in survey_traps(runs)[0][:1]]
     return [f"{path.name}: {each}" for each in wrong]
 
 

@@ -85,7 +85,7 @@ def value_for(action: argparse.Action, chance: random.Random) -> str:
 def verbs() -> list[tuple[list[str], argparse.ArgumentParser]]:
     """Return every verb and action with its parser."""
     found = []
-    left: list[tuple[list[str], argparse.ArgumentParser]] = [([], main.parser())]
+    left: list[tuple[list[str], argparse.ArgumentParser]] = [([], main.build_parser())]
     while left:
         path, parser = left.pop()
         below = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]

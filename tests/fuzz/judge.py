@@ -109,7 +109,7 @@ def hold(scratch: Path, *, processes: bool) -> None:
     writable = {scratch: tuple(landlock.WRITING), Path("/dev/null"): ("write_file",)}
     if processes:
         writable[Path("/dev/shm")] = tuple(landlock.WRITING)  # a pool's semaphores
-    landlock.enter(landlock.abi(), landlock.WRITING, writable)
+    landlock.enter_landlock(landlock.landlock_abi(), landlock.WRITING, writable)
     if not processes:
         os.fork = os.posix_spawn = refuse
         subprocess.Popen = NoProcess  # type: ignore[misc]

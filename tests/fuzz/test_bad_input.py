@@ -24,7 +24,7 @@ SHARES = {
 }
 
 
-@pytest.mark.skipif(not landlock.abi(), reason="no Landlock")
+@pytest.mark.skipif(not landlock.landlock_abi(), reason="no Landlock")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_bad_input_is_an_answer_or_a_sentence(name: str, tmp_path: Path) -> None:
     share, sample = SHARES[name]

@@ -3,7 +3,7 @@
 
 import pytest
 
-from gostlab.results.metrics import Latency, latency
+from gostlab.results.metrics import Latency, latency_of_folder
 from tests.sandboxed import Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
@@ -18,7 +18,7 @@ def delays_of(lab: Lab, cc: str, **settings: str) -> Latency:
     """The delays of one flow of 15 s behind a buffer three times the path's BDP."""
     path = direction(rate_bps=RATE_BPS, buffer_pkts=BUFFER_PKTS)
     run = describe(path, cc=cc, duration_s=15.0, sample_ms=100.0, **settings)
-    found = latency(lab.run(run).folder)
+    found = latency_of_folder(lab.run(run).folder)
     assert found is not None
     return found
 

@@ -18,7 +18,7 @@ import pytest
 from gostlab.install.rootfs import require_root
 from gostlab.registry.iperf3_versions import OWN
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.rate_steps import CapacityOf
+from gostlab.tcpmodel.rate_steps import SteppedCapacity
 from tests.sandboxed import Done, Lab, describe, direction, flow, written
 
 pytestmark = pytest.mark.sandbox
@@ -217,7 +217,7 @@ def test_fifty_rates_a_second_are_delivered_as_asked(lab: Lab, tmp_path: Path) -
     done = lab.run(f"{{trace: {trace}, bottleneck: tbf, cc: bbr, duration: 5s, buffer: 200pkts}}")
 
     rows = done.queue()
-    capacity = CapacityOf([(n * 0.02, rate) for n, rate in enumerate(rates_bps)])
+    capacity = SteppedCapacity([(n * 0.02, rate) for n, rate in enumerate(rates_bps)])
     full = [
         (8 * (b["sent_bytes"] - a["sent_bytes"]), capacity.bits(a["t_s"], b["t_s"]))
         for a, b in itertools.pairwise(rows)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.guest import tsc_trap
-from gostlab.guest.iperf3_barrier import can_hold
+from gostlab.guest.iperf3_hold import can_hold
 from tests.lab_command import Gost
 
 pytestmark = pytest.mark.skipif(not can_hold(), reason="not x86-64")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.guest.tunnel_context import TunnelError, TunnelProcesses, last_words
+from gostlab.guest.tunnel_context import TunnelError, TunnelProcesses, last_line_note
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_the_last_line_that_says_anything_is_its_last_words(
 ) -> None:
     (tmp_path / "log").write_text(said)
 
-    assert last_words(tmp_path / "log") == last
+    assert last_line_note(tmp_path / "log") == last
 
 
 def test_an_end_that_died_is_named_with_what_it_said(tmp_path: Path) -> None:

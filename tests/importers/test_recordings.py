@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.importers.base import PathRecording, UnreadableRecording
-from gostlab.profile_import.formats import FORMATS
+from gostlab.profile_import.find_importers import FORMATS
 from gostlab.profile_import.import_cli import check_files, guess_format, read_recording
 from tests.lab_command import Refused
 

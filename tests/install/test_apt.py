@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.install import apt as archive
-from gostlab.install.apt import Candidate, Mirror
+from gostlab.install.apt import Mirror, PackageCandidate
 from tests.lab_command import said_by
 
 # REPO_URI, RELEASE, CODENAME, ORIGIN, COMPONENT, ARCHITECTURE, SIGNED_BY
@@ -81,13 +81,13 @@ linux-source-7.10 | 7.10.1-1~bpo13+1 | http://m.example/debian trixie-backports/
 def test_versions_are_compared_as_numbers_and_old_ones_left_out() -> None:
     found = archive.newest_first(archive.parse_madison(MADISON), (6, 16))
     assert found == [
-        Candidate("linux-source-7.10", "7.10.1-1~bpo13+1", "trixie-backports"),
-        Candidate("linux-source-7.3", "7.3.4-1~bpo13+1", "trixie-backports"),
+        PackageCandidate("linux-source-7.10", "7.10.1-1~bpo13+1", "trixie-backports"),
+        PackageCandidate("linux-source-7.3", "7.3.4-1~bpo13+1", "trixie-backports"),
     ]
 
 
 def test_an_epoch_is_no_part_of_the_upstream_version() -> None:
-    assert Candidate("x", "2:1.19~1", "sid").upstream == (1, 19)
+    assert PackageCandidate("x", "2:1.19~1", "sid").upstream == (1, 19)
 
 
 def test_the_private_configuration_takes_over_the_transport_and_no_hook(tmp_path: Path) -> None:

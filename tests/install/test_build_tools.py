@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.install import build_tools, landlock
-from gostlab.install.build_env import SetupError, Workbench
+from gostlab.install.build_env import InstallContext, SetupError
 from tests.asked import refusal
 
 
@@ -21,7 +21,7 @@ def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (usr / name).mkdir(parents=True)
     (usr / "bin/gcc").write_text("the unpacked one")
     monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path))
-    monkeypatch.setattr(build_tools, "lacking", list)
+    monkeypatch.setattr(build_tools, "find_missing_programs", list)
     return usr
 
 
@@ -34,7 +34,7 @@ def test_what_compiles_finds_them_as_the_user_that_it_is(unpacked: Path) -> None
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
-        build_tools.enter()
+        build_tools.enter_build_namespace()
         os.write(tell, f"{Path('/usr/bin/gcc').read_text()}, {os.geteuid()}".encode())
         os._exit(0)
     os.waitpid(child, 0)
@@ -49,7 +49,7 @@ def test_without_namespaces_one_line_says_what_to_install(
         raise OSError
 
     monkeypatch.setattr(landlock, "enter_namespaces", refused)
-    bench = Workbench(unpacked, 1, lambda _: None, -1)
+    bench = InstallContext(unpacked, 1, lambda _: None, -1)
     provide = partial(build_tools.provide_build_tools, bench, with_go=False)
     assert "have the packages gcc" in refusal(provide, SetupError)
 
@@ -57,7 +57,7 @@ def test_without_namespaces_one_line_says_what_to_install(
 def test_a_machine_with_compilers_keeps_its_own(
     unpacked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_tools, "lacking", lambda _: [])
+    monkeypatch.setattr(build_tools, "find_missing_programs", lambda _: [])
     monkeypatch.setattr(landlock, "enter_namespaces", lambda _: pytest.fail("it needs none"))
-    build_tools.enter()
-    assert subprocess.run(["true"], preexec_fn=build_tools.enter).returncode == 0
+    build_tools.enter_build_namespace()
+    assert subprocess.run(["true"], preexec_fn=build_tools.enter_build_namespace).returncode == 0

@@ -10,7 +10,7 @@ import pytest
 
 from gostlab.install import apt as archive
 from gostlab.install import deb_extract, locate
-from gostlab.install.build_env import Workbench
+from gostlab.install.build_env import InstallContext
 from gostlab.registry.tunnels import tunnel_kind
 from tests.install.programs import program
 
@@ -26,13 +26,13 @@ def unpack(cache: Path, package: str, version: str, *names: str) -> Path:
 
 
 @pytest.fixture
-def bench(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+def bench(bench: InstallContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallContext:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(locate, "SYSTEM_PATH", str(tmp_path / "bin"))
     return bench
 
 
-def test_a_program_of_the_labs_own_runs_where_the_machine_has_none(bench: Workbench) -> None:
+def test_a_program_of_the_labs_own_runs_where_the_machine_has_none(bench: InstallContext) -> None:
     unpack(bench.cache, "wireguard-tools", "1.0-1", "wg")
 
     own = locate.find_programs(bench.cache)
@@ -42,7 +42,7 @@ def test_a_program_of_the_labs_own_runs_where_the_machine_has_none(bench: Workbe
     assert locate.tunnel_program(tunnel_kind("openvpn+udp"), None, own) is None
 
 
-def test_the_machines_own_goes_first(bench: Workbench, tmp_path: Path) -> None:
+def test_the_machines_own_goes_first(bench: InstallContext, tmp_path: Path) -> None:
     unpack(bench.cache, "wireguard-tools", "1.0-1", "wg")
     program(tmp_path / "bin/wg", "wireguard-tools v9.8")
 
@@ -52,14 +52,14 @@ def test_the_machines_own_goes_first(bench: Workbench, tmp_path: Path) -> None:
     assert found is not None and found.version == "wg 9.8"
 
 
-def test_what_has_no_record_is_half_unpacked_and_not_there(bench: Workbench) -> None:
+def test_what_has_no_record_is_half_unpacked_and_not_there(bench: InstallContext) -> None:
     (unpack(bench.cache, "wireguard-tools", "1.0-1", "wg") / "package.json").unlink()
 
     assert locate.find_programs(bench.cache) == {}
 
 
 def test_without_a_mirror_it_names_what_to_install_and_goes_on(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "find_mirror", lambda: None)
 

@@ -23,13 +23,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_program_that_does_not_end_says_no_version(tmp_path: Path) -> None:
     began_s = time.monotonic()
 
-    assert locate.output_of([script(tmp_path / "gost", "#!/bin/sh\nsleep 20\n"), "-V"], 0.1) == ""
+    assert locate.read_output([script(tmp_path / "gost", "#!/bin/sh\nsleep 20\n"), "-V"], 0.1) == ""
     assert time.monotonic() - began_s < 10
 
 
 @pytest.mark.parametrize("form", ["plain", "xz", "tar.gz"])
 def test_a_gost_is_kept_by_its_version_however_it_is_packed_gost(tmp_path: Path, form: str) -> None:
-    added = gost_versions.add(str(packed_gost(form, tmp_path)))
+    added = gost_versions.add_gost(str(packed_gost(form, tmp_path)))
 
     assert added.version == "gost 3.2.6, go1.26.8"
     assert locate.find_gosts() == {"3.2.6": added}
@@ -39,10 +39,10 @@ def test_a_gost_is_kept_by_its_version_however_it_is_packed_gost(tmp_path: Path,
 
 def test_two_of_one_version_stand_side_by_side_and_one_can_go(tmp_path: Path) -> None:
     for name in (None, "mine"):
-        gost_versions.add(str(packed_gost("plain", tmp_path)), name)
+        gost_versions.add_gost(str(packed_gost("plain", tmp_path)), name)
     assert list(locate.find_gosts()) == ["3.2.6", "mine"]
 
-    gost_versions.remove("mine")
+    gost_versions.remove_gost("mine")
 
     assert list(locate.find_gosts()) == ["3.2.6"]
 
@@ -59,11 +59,11 @@ def test_two_of_one_version_stand_side_by_side_and_one_can_go(tmp_path: Path) ->
 def test_another_program_is_refused(tmp_path: Path, cache: Path, text: bytes, says: str) -> None:
     (tmp_path / "gost").write_bytes(text)
 
-    kept = gost_versions.add(str(packed_gost("xz", tmp_path))).path
+    kept = gost_versions.add_gost(str(packed_gost("xz", tmp_path))).path
     (tmp_path / "gost").chmod(0o755)
 
     with pytest.raises(BadInput, match=says):
-        gost_versions.add(str(tmp_path / "gost"))
+        gost_versions.add_gost(str(tmp_path / "gost"))
     with pytest.raises(locate.MissingPart, match=says):  # of --gost
         locate.find_parts(tmp_path / "gost")
     assert [path for path in cache.rglob("gost") if path.is_file()] == [kept]
@@ -85,13 +85,13 @@ def test_a_version_or_a_name_that_cannot_be_is_refused(
     files = {"FILE": packed_gost("plain", tmp_path), "SPOILT": tmp_path / "gost.xz"}
 
     with pytest.raises(BadInput, match=says):
-        gost_versions.add(str(files.get(words[0], words[0])), words[1])
+        gost_versions.add_gost(str(files.get(words[0], words[0])), words[1])
 
 
 def test_which_one_is_taken_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert "there is no GOST" in locate.find_parts().tunnel_why
-    added = gost_versions.add(str(packed_gost("plain", tmp_path)))
+    added = gost_versions.add_gost(str(packed_gost("plain", tmp_path)))
     assert locate.find_parts().gost == added.path
     named = script(tmp_path / "mine", GOST.replace("3.2.6", "3.3.0"))
     monkeypatch.setenv("GOSTLAB_GOST", str(named))
@@ -111,7 +111,7 @@ def test_which_one_is_taken_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_gost_cannot_be_is_said_with_what_there_is(
     tmp_path: Path, asked: str, says: str
 ) -> None:
-    gost_versions.add(str(packed_gost("plain", tmp_path)))
+    gost_versions.add_gost(str(packed_gost("plain", tmp_path)))
 
     with pytest.raises(locate.MissingPart, match=says):
         locate.find_parts(Path(asked))
@@ -124,7 +124,7 @@ def test_of_several_the_newest_is_taken_whatever_others_are_called(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     for version, name in (("3.9.0", None), ("3.10.0", None), ("3.0.0-rc8", "mine")):
-        gost_versions.add(str(script(tmp_path / "gost", GOST.replace("3.2.6", version))), name)
+        gost_versions.add_gost(str(script(tmp_path / "gost", GOST.replace("3.2.6", version))), name)
 
     assert str(locate.find_parts().gost_says).startswith("gost 3.10.0")
 

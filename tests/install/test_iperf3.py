@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.install import locate
-from gostlab.install.build_env import SetupError, Workbench
+from gostlab.install.build_env import InstallContext, SetupError
 from gostlab.install.deb_extract import provide_iperf3
 from gostlab.registry.iperf3_versions import OWN
 from tests.install.programs import program
@@ -30,7 +30,7 @@ def unpacked(cache: Path, version: str, says: str) -> None:
     ],
 )
 def test_what_is_there_and_runs_is_not_fetched_again_and_an_old_one_may_lack(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, says: str, lacks: str, said: str
+    bench: InstallContext, monkeypatch: pytest.MonkeyPatch, says: str, lacks: str, said: str
 ) -> None:
     monkeypatch.setattr("gostlab.install.apt.find_mirror", lambda: None)
     for version in OWN:

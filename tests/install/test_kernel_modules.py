@@ -16,7 +16,7 @@ from gostlab.install import kernel_modules
 from gostlab.install.rootfs import find_root
 from gostlab.registry import congestion_controls
 from gostlab.sandbox import module_probe
-from gostlab.sandbox.module_probe import registered
+from gostlab.sandbox.module_probe import probe_module
 from tests.sandboxed import Done, Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
@@ -55,7 +55,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def add(lab: Lab, file: Path, name: str | None = None) -> kernel_modules.AddedModule:
-    return kernel_modules.check(file, name, lab.kernel, partial(registered, lab.kernel), keep=True)
+    return kernel_modules.compile_and_probe(
+        file, name, lab.kernel, partial(probe_module, lab.kernel), keep=True
+    )
 
 
 def template(folder: Path, *changes: tuple[str, str]) -> Path:
@@ -216,7 +218,7 @@ def test_what_a_compiler_started_ends_with_its_limit_and_what_it_says_is_short(
     monkeypatch.setattr(kernel_modules, "LIMIT_S", 1)
     script = "cd $0; sleep 300 & echo $! >child; yes error | head -c 9000000; wait"
     with pytest.raises(kernel_modules.CompileError, match="did not end within 1 s"):
-        kernel_modules.run(
+        kernel_modules.run_step(
             ["sh", "-c", script, tmp_path], "mine.c", reads=tmp_path, writes=tmp_path
         )
     child = int((tmp_path / "child").read_text())
@@ -229,7 +231,7 @@ def test_what_a_compiler_started_ends_with_its_limit_and_what_it_says_is_short(
     monkeypatch.undo()
     script = "yes error | head -c 9000000; exit 1"
     with pytest.raises(kernel_modules.CompileError) as failed:
-        kernel_modules.run(["sh", "-c", script], "mine.c", reads=tmp_path, writes=tmp_path)
+        kernel_modules.run_step(["sh", "-c", script], "mine.c", reads=tmp_path, writes=tmp_path)
     assert len(str(failed.value)) < 1000 and "lines more" in str(failed.value)
 
 

@@ -21,10 +21,10 @@ import pytest
 from gostlab import atomic_write
 from gostlab.install import apt, build_env, gost_versions, kernel_build, locate, relay_build
 from gostlab.install import main as setup
-from gostlab.install.build_env import HashMismatch, SetupError, Workbench
-from gostlab.install.task_graph import InstallProgress, Step, take_steps
+from gostlab.install.build_env import HashMismatch, InstallContext, SetupError
+from gostlab.install.task_graph import InstallProgress, SetupStep, run_steps
 from gostlab.registry import folders, kernels
-from gostlab.registry.needs import RunRequirements
+from gostlab.registry.run_requirements import RunRequirements
 from gostlab.spec import requirements
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
@@ -58,26 +58,26 @@ def test_only_what_dpkg_calls_installed_counts() -> None:
     assert lacking == ["iperf3", "flex"]
 
 
-def step_called(name: str, chosen: list[Step]) -> Step:
+def step_called(name: str, chosen: list[SetupStep]) -> SetupStep:
     return next(step for step in chosen if step.name == name)
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_what_the_bench_counts_with_is_installed_where_it_is_asked_for(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch, asked: bool
+    bench: InstallContext, monkeypatch: pytest.MonkeyPatch, asked: bool
 ) -> None:
     asked_for: list[str] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)  # who may install
     monkeypatch.setattr(setup, "install_packages", lambda _bench, wanted: asked_for.extend(wanted))
 
-    step_called("packages", setup.steps(extra=["bench"] if asked else [])).does(bench)
+    step_called("packages", setup.setup_steps(extra=["bench"] if asked else [])).does(bench)
 
     assert {"linux-perf", "util-linux"}.issubset(asked_for) is asked
     assert set(setup.TOOL_PACKAGES) <= set(asked_for)
 
 
 def test_nothing_is_run_when_every_package_is_there(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup, "missing_packages", lambda _wanted: [])
     monkeypatch.setattr(setup, "_apt_get", lambda *_: pytest.fail("apt-get was run"))
@@ -101,7 +101,7 @@ def test_the_thesis_needs_its_kernel_its_iperf3_and_a_gost_and_no_more(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
     wanted = setup.needs_of("thesis-tunnel", folders.cache_folder(), quick=True)
-    steps = setup.steps(wanted)
+    steps = setup.setup_steps(wanted)
 
     assert wanted == RunRequirements(
         kernels=("5.10",), iperf3s=("3.9",), gosts=("auto",), root=True
@@ -119,20 +119,20 @@ def test_a_users_own_program_needs_a_new_iproute2(
     mine = "{kind: command, server: sleep 1, client: sleep 1}"
     settings = f"{{profile: plain-100ms, rate: 10mbit, duration: 2s, flows: {{mine: {mine}}}}}"
     file.write_text(f"name: mine\ntitle: mine\nsettings: {settings}\nmatrices: [{{name: one}}]\n")
-    wanted = requirements.needs_of(expand(load_experiment(str(file))))
+    wanted = requirements.requirements_of(expand(load_experiment(str(file))))
 
     assert wanted.iproute2 and not wanted.root
-    assert "iproute2" in [step.name for step in setup.steps(replace(wanted, root=True))]
+    assert "iproute2" in [step.name for step in setup.setup_steps(replace(wanted, root=True))]
     for_tests = {"iproute2", "tunnels", "iperf3"}
-    assert not for_tests & {step.name for step in setup.steps()}
+    assert not for_tests & {step.name for step in setup.setup_steps()}
     everything = for_tests | {"relay", "gost", "test-tools", "kernel"}
-    assert everything <= {step.name for step in setup.steps(extra=["test"])}
+    assert everything <= {step.name for step in setup.setup_steps(extra=["test"])}
 
 
 def test_a_question_of_the_defaults_needs_no_relay() -> None:
     names = [
         step.name
-        for step in setup.steps(setup.needs_of("try", folders.cache_folder(), quick=False))
+        for step in setup.setup_steps(setup.needs_of("try", folders.cache_folder(), quick=False))
     ]
 
     assert "kernel" in names and not {"relay", "gost", "tunnels"} & set(names)
@@ -155,26 +155,26 @@ def quiet(total: int) -> InstallProgress:
     return InstallProgress(total, quiet=True)
 
 
-def test_a_step_begins_when_those_it_waits_for_are_done(bench: Workbench) -> None:
+def test_a_step_begins_when_those_it_waits_for_are_done(bench: InstallContext) -> None:
     marks = bench.cache / "marks"
 
-    def mark(name: str) -> Callable[[Workbench], str]:
-        def does(own: Workbench) -> str:
+    def mark(name: str) -> Callable[[InstallContext], str]:
+        def does(own: InstallContext) -> str:
             with marks.open("a", encoding="utf-8") as file:
                 file.write(f"{name}\n")
             return own.step
 
         return does
 
-    last = Step("last", mark("last"), after=("first", "not taken"))
-    chosen = [last, Step("first", mark("first"))]
-    assert take_steps(chosen, quiet(2), bench) == {}
+    last = SetupStep("last", mark("last"), after=("first", "not taken"))
+    chosen = [last, SetupStep("first", mark("first"))]
+    assert run_steps(chosen, quiet(2), bench) == {}
     assert marks.read_text().split() == ["first", "last"]
 
 
-def test_steps_that_wait_for_nothing_are_under_way_at_once(bench: Workbench) -> None:
-    def meet(own: str, other: str) -> Callable[[Workbench], str]:
-        def does(bench: Workbench) -> str:
+def test_steps_that_wait_for_nothing_are_under_way_at_once(bench: InstallContext) -> None:
+    def meet(own: str, other: str) -> Callable[[InstallContext], str]:
+        def does(bench: InstallContext) -> str:
             (bench.cache / own).touch()
             patience = time.monotonic() + 60
             while not (bench.cache / other).exists():
@@ -184,26 +184,26 @@ def test_steps_that_wait_for_nothing_are_under_way_at_once(bench: Workbench) -> 
 
         return does
 
-    chosen = [Step("one", meet("one", "other")), Step("other", meet("other", "one"))]
-    assert take_steps(chosen, quiet(2), bench) == {}
+    chosen = [SetupStep("one", meet("one", "other")), SetupStep("other", meet("other", "one"))]
+    assert run_steps(chosen, quiet(2), bench) == {}
 
 
 def test_what_fails_stops_what_needs_it_and_nothing_else(
-    bench: Workbench, capsys: pytest.CaptureFixture[str]
+    bench: InstallContext, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(_bench: Workbench) -> str:
+    def broken(_bench: InstallContext) -> str:
         raise SetupError("the mirror is gone")
 
-    def fine(_bench: Workbench) -> str:
+    def fine(_bench: InstallContext) -> str:
         return "fine"
 
     chosen = [
-        Step("packages", broken),
-        Step("relay", fine, after=("packages",), needs=("packages",)),
-        Step("gost", fine),
-        Step("kernel", fine, after=("packages",)),
+        SetupStep("packages", broken),
+        SetupStep("relay", fine, after=("packages",), needs=("packages",)),
+        SetupStep("gost", fine),
+        SetupStep("kernel", fine, after=("packages",)),
     ]
-    assert list(take_steps(chosen, quiet(4), bench)) == ["packages", "relay"]
+    assert list(run_steps(chosen, quiet(4), bench)) == ["packages", "relay"]
     said = capsys.readouterr().out
     assert "packages: the mirror is gone" in said and "without packages" in said
 
@@ -220,11 +220,11 @@ def wait_for_end(pid: int) -> None:
 
 @pytest.mark.parametrize("step_ends_it", [True, False])
 def test_an_interrupted_set_up_ends_the_program_of_a_step(
-    bench: Workbench, step_ends_it: bool
+    bench: InstallContext, step_ends_it: bool
 ) -> None:
     pid = bench.cache / "pid"
 
-    def long(bench: Workbench) -> str:
+    def long(bench: InstallContext) -> str:
         bench.say("begun")
         program = ["sh", "-c", f"echo $$ >{pid}; exec sleep 600"]
         if step_ends_it:
@@ -243,7 +243,7 @@ def test_an_interrupted_set_up_ends_the_program_of_a_step(
     before = signal.signal(signal.SIGTERM, setup._exit_on_signal)
     try:
         with pytest.raises(KeyboardInterrupt):
-            take_steps([Step("long", long)], Interrupted(1, quiet=True), bench)
+            run_steps([SetupStep("long", long)], Interrupted(1, quiet=True), bench)
     finally:
         signal.signal(signal.SIGTERM, before)
     wait_for_end(int(pid.read_text()))
@@ -260,7 +260,7 @@ def offer_gost(monkeypatch: pytest.MonkeyPatch, url: str, sha256: str) -> None:
 
 
 def test_gost_is_fetched_once(
-    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tarball = packed_gost("tar.gz", tmp_path)
     offer_gost(monkeypatch, tarball.as_uri(), locate.file_sha256(tarball))
@@ -271,7 +271,7 @@ def test_gost_is_fetched_once(
 
 
 def test_another_file_than_the_pinned_one_is_deleted(
-    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer_gost(monkeypatch, packed_gost("tar.gz", tmp_path).as_uri(), "0" * 64)
     with pytest.raises(HashMismatch, match="not the file that was pinned"):
@@ -281,12 +281,12 @@ def test_another_file_than_the_pinned_one_is_deleted(
 
 
 def test_an_unreachable_release_page_is_said_and_not_asked_again_for_an_hour(
-    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer_gost(monkeypatch, (tmp_path / "nothing").as_uri(), "0" * 64)
     said = setup.provide_gost(bench)
     assert "release page cannot be reached" in said and "the lab's own relay is used" in said
-    monkeypatch.setattr(gost_versions, "fetch", lambda *_: pytest.fail("asked again"))
+    monkeypatch.setattr(gost_versions, "fetch_file", lambda *_: pytest.fail("asked again"))
     assert "tried within the hour" in setup.provide_gost(bench)
     record = bench.cache / "gost" / "unreachable.json"
     assert setup.failed_lately(record, time.time())
@@ -305,7 +305,7 @@ def test_a_server_that_never_answers_costs_seconds(
 
     monkeypatch.setattr("urllib.request.urlopen", silent)
     with pytest.raises(OSError, match="no answer"):
-        build_env.fetch("https://release.example/", tmp_path / "file", "0" * 64)
+        build_env.fetch_file("https://release.example/", tmp_path / "file", "0" * 64)
     assert not answered.is_set()  # it was not waited for
     end_of_test.set()
     assert not list(tmp_path.iterdir())
@@ -331,7 +331,7 @@ echo headers >"$(dirname "$2")/headers.tar.xz"
 
 
 @pytest.fixture
-def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sources(bench: InstallContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose build.sh builds a pretended kernel at once, and a tarball to fetch as its
     source.
     """
@@ -356,7 +356,9 @@ def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return root
 
 
-def test_a_kernel_is_built_once_and_its_source_deleted(bench: Workbench, sources: Path) -> None:
+def test_a_kernel_is_built_once_and_its_source_deleted(
+    bench: InstallContext, sources: Path
+) -> None:
     assert "7.3.4 built from linux 7.3 from kernel.org" in kernel_build.provide_kernel(bench)
     kernel = bench.cache / "kernel" / "7.3.4-0123456789ab" / "linux"
     assert kernel.with_name(locate.HEADERS).read_text() == "headers\n"
@@ -377,7 +379,7 @@ def test_a_kernel_is_built_once_and_its_source_deleted(bench: Workbench, sources
     ],
 )
 def test_a_build_that_was_cut_off_goes_on_in_its_tree_where_that_is_whole(
-    bench: Workbench, sources: Path, left: str, has_record: bool, said: str
+    bench: InstallContext, sources: Path, left: str, has_record: bool, said: str
 ) -> None:
     folder = bench.cache / "build" / "kernel-0123456789ab"
     (folder / "source").mkdir(parents=True)
@@ -398,7 +400,7 @@ def test_a_build_that_was_cut_off_goes_on_in_its_tree_where_that_is_whole(
     ],
 )
 def test_where_no_source_is_to_be_had_or_fits_it_says_so(
-    bench: Workbench, sources: Path, file: str, text: str, said: str
+    bench: InstallContext, sources: Path, file: str, text: str, said: str
 ) -> None:
     (sources / "kernel" / file).write_text(text, encoding="utf-8")
     with pytest.raises(SetupError, match=said):
@@ -406,7 +408,7 @@ def test_where_no_source_is_to_be_had_or_fits_it_says_so(
 
 
 def test_a_full_disk_is_said_before_the_download(
-    bench: Workbench, sources: Path, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1))
@@ -484,7 +486,7 @@ def test_without_the_pinned_go_the_machines_own_builds_the_relay_once_and_says_s
     second = run_setup(tmp_path, "--only", "relay", GOPROXY="off")
     assert "built before" in second.stdout
     relay = next((tmp_path / "relay").glob("*/relay"))
-    assert locate.output_of([relay, "-V"]).startswith("relay ")
+    assert locate.read_output([relay, "-V"]).startswith("relay ")
 
 
 def test_two_set_ups_do_not_collide(tmp_path: Path) -> None:

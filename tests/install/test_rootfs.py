@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gostlab.install import apt, locate, rootfs
-from gostlab.install.apt import Candidate
-from gostlab.install.build_env import HashMismatch, SetupError, Workbench
-from gostlab.install.rootfs import Pinned
+from gostlab.install.apt import PackageCandidate
+from gostlab.install.build_env import HashMismatch, InstallContext, SetupError
+from gostlab.install.rootfs import PinnedPackage
 from tests.asked import refusal
 from tests.install.programs import package
 from tests.skips import require_root_tree
@@ -21,7 +21,7 @@ from tools import root_lock
 
 
 @pytest.fixture
-def made() -> rootfs.Root:
+def made() -> rootfs.GuestRoot:
     return require_root_tree()
 
 
@@ -43,10 +43,10 @@ class Mirror:
         return sorted(into.glob("*.deb"))
 
 
-def pinned_of(*files: Path) -> list[Pinned]:
+def pinned_of(*files: Path) -> list[PinnedPackage]:
     words = [file.name.split("_") for file in files]
     return [
-        Pinned("root", "bookworm", name, version, locate.file_sha256(file))
+        PinnedPackage("root", "bookworm", name, version, locate.file_sha256(file))
         for (name, version, _), file in zip(words, files, strict=True)
     ]
 
@@ -62,42 +62,46 @@ def test_every_package_of_the_lock_is_pinned_by_version_and_sum() -> None:
     )
 
 
-def test_a_download_that_stops_goes_on_where_it_was(bench: Workbench, tmp_path: Path) -> None:
+def test_a_download_that_stops_goes_on_where_it_was(bench: InstallContext, tmp_path: Path) -> None:
     files = [package(tmp_path, name, "1.0") for name in "ab"]
     place = tmp_path / "place"
     with pytest.raises(apt.ArchiveError, match="Connection reset"):
-        rootfs.download(Mirror(files, gives=1), pinned_of(*files), place)
+        rootfs.download_packages(Mirror(files, gives=1), pinned_of(*files), place)
     assert [path.name for path in place.glob("*.deb")] == ["bookworm_a_1.0.deb"]
 
     left = pinned_of(files[1])
-    rootfs.download(Mirror(files), left, place)
+    rootfs.download_packages(Mirror(files), left, place)
 
     assert len(list(place.glob("*.deb"))) == 2
 
 
-def test_another_file_of_a_pinned_version_is_not_taken(bench: Workbench, tmp_path: Path) -> None:
+def test_another_file_of_a_pinned_version_is_not_taken(
+    bench: InstallContext, tmp_path: Path
+) -> None:
     file = package(tmp_path, "a", "1.0")
-    one = Pinned("root", "bookworm", "a", "1.0", "0" * 64)
-    download = partial(rootfs.download, Mirror([file]), [one], tmp_path / "place")
+    one = PinnedPackage("root", "bookworm", "a", "1.0", "0" * 64)
+    download = partial(rootfs.download_packages, Mirror([file]), [one], tmp_path / "place")
     assert "not the one that" in refusal(download, HashMismatch)
     assert not list((tmp_path / "place").rglob("*.deb"))
 
 
 def test_a_mirror_that_moved_on_gives_its_newest_of_the_suite() -> None:
-    one = Pinned("root", "bookworm", "a", "1.0-1", "0" * 64)
+    one = PinnedPackage("root", "bookworm", "a", "1.0-1", "0" * 64)
     offered = [
-        Candidate("a", version, suite)
+        PackageCandidate("a", version, suite)
         for version, suite in (("1.0-2", "bookworm"), ("1.1-1", "bookworm"), ("2.0-1", "trixie"))
     ]
-    taken = rootfs.as_offered(one, offered, [])
+    taken = rootfs.match_offered(one, offered, [])
     assert (taken.version, taken.sha256) == ("1.1-1", "")
-    assert rootfs.as_offered(one, [*offered, Candidate("a", "1.0-1", "bookworm")], []) is one
+    assert (
+        rootfs.match_offered(one, [*offered, PackageCandidate("a", "1.0-1", "bookworm")], []) is one
+    )
     with pytest.raises(SetupError, match="bookworm does not have a"):
-        rootfs.as_offered(one, offered[2:], ["no network"])
+        rootfs.match_offered(one, offered[2:], ["no network"])
 
 
 def test_a_full_disk_is_said_before_anything_is_fetched(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rootfs, "BYTES", 1 << 60)
     with pytest.raises(SetupError, match="make room"):
@@ -122,7 +126,7 @@ def test_the_hash_is_of_names_contents_links_and_rights(tmp_path: Path) -> None:
     assert rootfs.hash_of(second) != first
 
 
-def test_its_programs_run_on_the_host_and_its_python_is_its_own(made: rootfs.Root) -> None:
+def test_its_programs_run_on_the_host_and_its_python_is_its_own(made: rootfs.GuestRoot) -> None:
     words, environ = made.python(
         "-c", "import mininet, sys; print(mininet.__cached__, sys.version_info[:2])"
     )
@@ -132,7 +136,7 @@ def test_its_programs_run_on_the_host_and_its_python_is_its_own(made: rootfs.Roo
 
 @pytest.mark.slow
 def test_its_byte_code_is_of_its_own_modules_and_of_no_hosts(
-    made: rootfs.Root, tmp_path: Path
+    made: rootfs.GuestRoot, tmp_path: Path
 ) -> None:
     """Debian's sitecustomize.py is a link to an absolute path, and so is one of no host here."""
     tree, lib = tmp_path / "tree", "usr/lib/python3.11"
@@ -148,14 +152,14 @@ def test_its_byte_code_is_of_its_own_modules_and_of_no_hosts(
     (link := tree / lib / "sitecustomize.py").unlink()
     link.symlink_to(f"/{own}")
 
-    rootfs.compile_python(rootfs.Root(tree, {}), tmp_path / "log")
+    rootfs.compile_python(rootfs.GuestRoot(tree, {}), tmp_path / "log")
 
     assert os.readlink(link) == f"/{own}"
     [code] = (tree / lib / "__pycache__").glob("sitecustomize.*.pyc")
     assert b"OF_ITS_OWN" in code.read_bytes() and str(tmp_path).encode() not in code.read_bytes()
 
 
-def test_what_it_says_of_itself_is_so(made: rootfs.Root) -> None:
+def test_what_it_says_of_itself_is_so(made: rootfs.GuestRoot) -> None:
     assert rootfs.hash_of(made.tree) == made.hash
     rights = [
         path.stat().st_mode & 0o7777 for path in made.tree.rglob("*") if not path.is_symlink()

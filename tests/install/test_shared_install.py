@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.install import locate, main, shared_install
-from gostlab.install.task_graph import Step
+from gostlab.install.task_graph import SetupStep
 from gostlab.registry import folders
 from tests.lab_command import said_by
 from tests.skips import NEEDS_ROOT
@@ -34,7 +34,7 @@ def shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
         for name, text in (("linux", ""), (locate.HEADERS, ""), ("kernel.json", KERNEL)):
             kernel.with_name(name).write_text(text)
             kernel.with_name(name).chmod(0o777 if name == "linux" else 0o666)
-        shared_install.seal(folder)
+        shared_install.seal_folder(folder)
         monkeypatch.setenv("GOSTLAB_SYSTEM", str(folder))
         yield folder
 
@@ -89,7 +89,7 @@ def test_a_kernel_of_ones_own_goes_first_and_another_version_is_not_taken(
 def test_thirty_users_build_no_kernel_of_their_own(shared: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
-    bench = main.Workbench(own, 1, lambda _: None, -1)
+    bench = main.InstallContext(own, 1, lambda _: None, -1)
     assert "for all users" in main.provide_kernel(bench)
     assert not list(own.iterdir())
 
@@ -136,7 +136,7 @@ def test_a_folder_above_that_another_can_write_spoils_it(
 ) -> None:
     with in_tmp("above") as above:
         shutil.copytree(shared, above / "parts")
-        shared_install.seal(above / "parts")
+        shared_install.seal_folder(above / "parts")
         monkeypatch.setenv("GOSTLAB_SYSTEM", str(above / "parts"))
         assert found_kernel() is not None
         above.chmod(0o777)
@@ -161,14 +161,14 @@ def test_the_set_up_for_all_needs_root(shared: Path, monkeypatch: pytest.MonkeyP
 def test_the_set_up_for_all_seals_what_it_made_and_says_if_nobody_would_trust_it(
     shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def provide(bench: main.Workbench) -> str:
+    def provide(bench: main.InstallContext) -> str:
         made = bench.cache / "relay/0/relay"
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text("")
         made.chmod(0o777)
         return "made"
 
-    monkeypatch.setattr(main, "steps", lambda *_, **__: [Step("relay", provide)])
+    monkeypatch.setattr(main, "setup_steps", lambda *_, **__: [SetupStep("relay", provide)])
     umask = os.umask(0o077)
     try:
         assert main.main(["--system"]) == 0

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gostlab.install import apt, locate, rootfs
-from gostlab.install.build_env import Workbench
-from gostlab.install.rootfs import Pinned
+from gostlab.install.build_env import InstallContext
+from gostlab.install.rootfs import PinnedPackage
 from tests.install.programs import CONTROL, package
 
 pytestmark = pytest.mark.skipif(
@@ -78,20 +78,20 @@ def test_what_a_mirror_had_is_fetched_from_a_snapshot_and_else_the_newer_taken(
     tmp_path: Path, served: tuple[Path, str], gpg: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, address = served
-    pinned = archive_of(folder / f"archive/debian/{rootfs.moment_of()}", "1.0-1", 2022, gpg)
+    pinned = archive_of(folder / f"archive/debian/{rootfs.snapshot_time()}", "1.0-1", 2022, gpg)
     archive_of(folder / "debian", "1.0-2", 2222, gpg)
     mirror = apt.Mirror(f"{address}/debian", "bookworm", "amd64", tmp_path / "keys.gpg")
     monkeypatch.setattr(apt, "find_mirror", lambda: mirror)
-    one = Pinned("root", "bookworm", "a", "1.0-1", pinned)
+    one = PinnedPackage("root", "bookworm", "a", "1.0-1", pinned)
 
     monkeypatch.setenv("GOSTLAB_SNAPSHOT", f"{address}/archive/debian")
-    bench = Workbench(tmp_path / "cache", 1, lambda _: None, -1, step="root")
-    [(_, file)], newer = rootfs.fetch(bench, [one])
+    bench = InstallContext(tmp_path / "cache", 1, lambda _: None, -1, step="root")
+    [(_, file)], newer = rootfs.fetch_packages(bench, [one])
     assert (locate.file_sha256(file), newer) == (pinned, [])
 
     monkeypatch.setattr(apt, "find_snapshot", lambda: None)
-    other = Workbench(tmp_path / "other", 1, lambda _: None, -1, step="root")
-    [(_, file)], newer = rootfs.fetch(other, [one])
+    other = InstallContext(tmp_path / "other", 1, lambda _: None, -1, step="root")
+    [(_, file)], newer = rootfs.fetch_packages(other, [one])
     assert file.name == "bookworm_a_1.0-2.deb"
     assert newer == ["a 1.0-1 has gone from the mirror: 1.0-2 taken"]
 

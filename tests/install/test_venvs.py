@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from gostlab.install import rootfs, venvs
-from gostlab.install.build_env import Workbench
+from gostlab.install.build_env import InstallContext
 
 
 @pytest.mark.parametrize(("user", "groups"), [(0, ["test"]), (12345, []), (12345, ["test"])])
 def test_a_users_tests_have_the_mininet_of_the_guests_root(
-    user: int, groups: Sequence[str], bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    user: int, groups: Sequence[str], bench: InstallContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is none of PyPI's, and only root can install Debian's."""
     dist_packages = "tree/usr/lib/python3/dist-packages"
@@ -39,7 +39,7 @@ def run_but_pip(argv: Sequence[str | Path], _log: Path) -> None:
 
 
 def test_groups_that_were_installed_stay_and_nothing_is_installed_twice(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed: list[list[str]] = []
     monkeypatch.setattr(
@@ -69,7 +69,7 @@ def test_every_package_is_pinned_by_hash_and_the_readers_are_among_the_labs() ->
 @pytest.mark.slow
 @pytest.mark.network
 def test_an_environment_has_pip_where_this_python_has_no_ensurepip(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    bench: InstallContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(venvs, "find_spec", lambda _: None)
     python = venvs.make_environment(bench, bench.cache / "environment")

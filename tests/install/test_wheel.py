@@ -77,7 +77,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in (place, tree.parent):
         folder.mkdir(exist_ok=True)
         rootfs.write_json(folder / "root.json", record)
-    rootfs.pack(rootfs.Root(tree, record), place / "root.tar.xz")
+    rootfs.pack_root(rootfs.GuestRoot(tree, record), place / "root.tar.xz")
     monkeypatch.setattr(rootfs, "BROUGHT", place)
     monkeypatch.setattr(rootfs, "PACKED", place / "root.tar.xz")
     monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path / "cache"))

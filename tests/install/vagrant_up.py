@@ -213,7 +213,7 @@ def bring_parts(root: Path) -> None:
         if (locate.cache_folder() / part).is_dir():
             shutil.copytree(locate.cache_folder() / part, shared / part, symlinks=True)
     run("chown", "-R", "root:root", shared)
-    shared_install.seal(shared)
+    shared_install.seal_folder(shared)
 
 
 def is_transport(line: str) -> bool:

@@ -36,6 +36,6 @@ def test_a_file_whose_reads_are_short_is_read_whole(lab: Lab, tmp_path: Path, na
     init.write_text(INIT.format(file=SHORT_READS), encoding="utf-8")
     init.chmod(0o755)
     environment = ["env", f"TMPDIR={tmp_path}"]
-    argv = [*environment, kernel, *BOOT_ARGS.split(), f"init={init}", *locate.seccomp_words(kernel)]
+    argv = [*environment, kernel, *BOOT_ARGS.split(), f"init={init}", *locate.seccomp_args(kernel)]
     digest = hashlib.sha256(SHORT_READS.read_bytes()).hexdigest()
-    assert digest in locate.output_of(argv, 60.0)
+    assert digest in locate.read_output(argv, 60.0)

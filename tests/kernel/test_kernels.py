@@ -154,7 +154,7 @@ def test_by_duplicate_acks_what_is_lost_twice_waits_for_a_timeout(lab: Lab, kern
 
 
 def test_the_kernels_record_says_by_which_profile_it_was_built(lab: Lab) -> None:
-    record = locate.written_record(lab.kernel)
+    record = locate.read_built_record(lab.kernel)
     if record is None:
         pytest.skip("the kernel is a private one")
     profile = str(record["profile"])

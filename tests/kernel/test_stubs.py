@@ -39,7 +39,7 @@ def test_a_stub_killed_from_outside_ends_one_program_and_not_the_next(
     init = tmp_path / "init"
     init.write_text(INIT, encoding="utf-8")
     init.chmod(0o755)
-    argv = [kernel, *BOOT_ARGS.split(), f"init={init}", *locate.seccomp_words(kernel)]
+    argv = [kernel, *BOOT_ARGS.split(), f"init={init}", *locate.seccomp_args(kernel)]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     guest = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment)
     assert guest.stdout is not None

@@ -3,8 +3,8 @@
 
 import pytest
 
-from gostlab.classroom.assignment import assigned
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab
+from gostlab.classroom.student_assignment import assignment_in_course
 from tests.lab_command import ROOT
 from tools.answer_sharing import ANSWERERS, claimed_values, guessed_share, rows_of, score_answerer
 
@@ -32,7 +32,9 @@ def test_a_trial_on_ones_own_path_predicts_as_well(lab: CourseLab) -> None:
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_a_guess_earns_a_fifth_at_most(lab: CourseLab) -> None:
-    mates = [assigned(lab, f"student-{number}", "bands").values for number in range(100)]
+    mates = [
+        assignment_in_course(lab, f"student-{number}", "bands").values for number in range(100)
+    ]
     assert guessed_share(lab, rows_of(FOLDER, lab), mates) <= MAX_GUESSED_SHARE
 
 

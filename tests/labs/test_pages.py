@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gostlab.classroom.lab import CourseLab, list_labs, load_lab
-from gostlab.classroom.lint_lab import check_whole
+from gostlab.classroom.lint_lab import check_lab
 from gostlab.classroom.workspace import task_of
 from gostlab.cli.live_view import MAX_RUNS
-from gostlab.cli.main import main, parser
+from gostlab.cli.main import build_parser, main
 from tests.classroom.handins import asked_of
 from tests.lab_command import ROOT
 
@@ -55,7 +55,7 @@ def commands(text: str) -> Iterator[str]:
 def can_be_typed(words: list[str]) -> bool:
     """Whether the command line takes them."""
     try:
-        parser(words[0]).parse_args(words)
+        build_parser(words[0]).parse_args(words)
     except SystemExit as stop:
         return stop.code == 0
     return True
@@ -91,7 +91,7 @@ def test_no_command_or_link_leads_nowhere(page: str) -> None:
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_a_lab_is_whole_and_its_page_has_every_question_value_and_section(lab: CourseLab) -> None:
-    check_whole(lab)
+    check_lab(lab)
     assert (lab.folder / "figure.png").is_file()
     page = (lab.folder / "README.md").read_text("utf-8")
     assert set(re.findall(r"^## (.+)$", page, re.MULTILINE)) >= HEADINGS
@@ -142,7 +142,7 @@ def test_a_column_that_a_page_names_is_one_of_the_reports(lab: CourseLab) -> Non
     source = "".join(
         (ROOT / path).read_text("utf-8").replace("\\u00a0", " ")
         for path in (
-            *("analysis/stats/text_table.py", "analysis/stats/metrics.py"),
+            *("analysis/stats/table_formats.py", "analysis/stats/metrics.py"),
             "analysis/report/tables.py",
         )
     )

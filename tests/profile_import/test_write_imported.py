@@ -20,7 +20,7 @@ from gostlab.cli import main
 from gostlab.profile_import.rate_steps import packet_bits, rate_steps, replay_error
 from gostlab.spec.profile import load_profile
 from gostlab.spec.trace import changes_of
-from gostlab.tcpmodel.rate_steps import CapacityOf
+from gostlab.tcpmodel.rate_steps import SteppedCapacity
 from netem_profiles import make_starlink_like
 from tests.asked import runs_of
 from tests.lab_command import Refused
@@ -56,7 +56,7 @@ def test_a_capacity_is_carried_to_the_packet_every_hundred_ms(tmp_path: Path) ->
     assert imported(tmp_path, str(tmp_path / "lte.up"), *words) == 0
 
     rows = changes(tmp_path / "lte.csv")
-    capacity = CapacityOf([(row["at_s"], row.get("rate_bps", 0)) for row in rows])
+    capacity = SteppedCapacity([(row["at_s"], row.get("rate_bps", 0)) for row in rows])
     for tenth in range(30):
         asked = BITS * sum(per_ms[100 * tenth : 100 * tenth + 100])
         assert capacity.bits(tenth / 10, tenth / 10 + 0.1) == pytest.approx(asked, rel=1e-3)
@@ -76,7 +76,7 @@ def test_steps_carry_what_was_recorded(seed: int) -> None:
     times = np.array([ms / 1000 for ms, count in enumerate(per_ms, 1) for _ in range(count)])
     length_s = Fraction(len(per_ms), 1000)
     steps = rate_steps(times, BITS, length_s, Fraction(bin_ms, 1000))
-    capacity = CapacityOf(list(steps.items()))
+    capacity = SteppedCapacity(list(steps.items()))
     outages_bits = 1000 * float(length_s)
     assert capacity.bits(0, float(length_s)) == pytest.approx(BITS * len(times), abs=outages_bits)
     error = replay_error(times, BITS, steps, length_s)

@@ -24,7 +24,7 @@ def not_needed(folder: str, names: list[str]) -> set[str]:
 FORWARDER = '''"""forwarder: a plain TCP forwarder in Python at each end."""
 
 from gostlab.registry.tunnels import TunnelKind
-from gostlab.guest.tunnel_context import LOOPBACK, Launch, Tunnel
+from gostlab.guest.tunnel_context import LOOPBACK, TunnelLaunch, Tunnel
 from gostlab.tunnels._forwarder_legs import forwarder_legs
 
 TUNNEL = TunnelKind(
@@ -52,7 +52,7 @@ while True:
 """
 
 
-def start(launch: Launch) -> Tunnel:
+def start(launch: TunnelLaunch) -> Tunnel:
     import json
 
     script = str(launch.write_file("forward.py", SCRIPT, 0o755))

@@ -43,7 +43,7 @@ IMPORTER = '''"""Read a rate and a round trip from a line."""
 import re
 
 from gostlab.importers.base import (
-    DirectionRecording, Evidence, Format, PathRecording, UnreadableRecording
+    DirectionRecording, Evidence, ImportFormat, PathRecording, UnreadableRecording
 )
 
 
@@ -64,17 +64,17 @@ def read(recordings):
     )
 
 
-FORMAT = Format(
+FORMAT = ImportFormat(
     "memo", "a rate and a round trip", ("the memo",), lambda text: "Mbit/s, " in text, read
 )
 '''
 PLOT = '''"""pies: goodput as a pie."""
 
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, valid_rows
-from gostlab.analysis.plotting.style import new_figure, styled
+from gostlab.analysis.plotting.plot import Drawing, ReportFigure, rows_with_runs
+from gostlab.analysis.plotting.style import new_figure, in_report_style
 
 
-@styled
+@in_report_style
 def plot_pies(table):
     figure, axes = new_figure(3)
     axes[0, 0].pie(table["goodput"])

@@ -86,7 +86,7 @@ def test_a_run_with_your_own_control_is_another_run_when_its_file_has_changed(mi
 
 
 def test_results_are_read_where_their_control_is_not_known() -> None:
-    with congestion_controls.welcoming_strangers():
+    with congestion_controls.accept_unknown_controls():
         [level] = read_override("cc", '"stranger(alpha=3)"')
     assert level.value == "stranger(alpha=3)"
 

@@ -15,11 +15,11 @@ from gostlab import sandbox
 from gostlab.install.locate import Iproute2, MissingPart, OwnProgram, Parts, TunnelBinary
 from gostlab.registry.folders import ROOT
 from gostlab.registry.kernels import declared_kernels
-from gostlab.registry.qdiscs import names_for, qdisc_kinds
+from gostlab.registry.qdiscs import qdisc_kinds, qdisc_names
 from gostlab.registry.topologies import topologies, topology_of
 from gostlab.registry.traffic import traffic_kinds
 from gostlab.registry.tunnels import GOST, TunnelKind, tunnel_kind, tunnel_kinds
-from gostlab.sandbox import hand_over, require_programs
+from gostlab.sandbox import build_parts_json, require_programs
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 from tests.asked import refusal, run_of, runs_of
@@ -193,9 +193,9 @@ matrices:
 
 
 def test_a_bottleneck_is_netem_or_a_token_bucket_over_a_queue() -> None:
-    assert set(names_for("bottleneck")) >= {"netem", "tbf", "htb"}
-    assert set(names_for("queue")) >= {"fifo", "codel", "fq_codel"}
-    assert not set(names_for("bottleneck")) & set(names_for("queue"))
+    assert set(qdisc_names("bottleneck")) >= {"netem", "tbf", "htb"}
+    assert set(qdisc_names("queue")) >= {"fifo", "codel", "fq_codel"}
+    assert not set(qdisc_names("bottleneck")) & set(qdisc_names("queue"))
 
 
 def test_the_kernel_is_built_with_every_queueing_discipline_and_no_older_one_promises_it() -> None:
@@ -269,7 +269,7 @@ OLD_GOST = "3.0.0-rc8"
 def test_a_program_that_is_missing_or_cannot_is_named_before_anything_runs(
     asked: dict[str, str], there: Parts, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "root_of", lambda _: None)  # the lab's root brings an iperf3
+    monkeypatch.setattr(sandbox, "root_of_run", lambda _: None)  # the lab's root brings an iperf3
     monkeypatch.setattr("shutil.which", lambda name, path=None: None)
     runs = [run_of(), run_of(**asked)] if there != NOTHING else [run_of(**asked)]
     if says:
@@ -279,7 +279,7 @@ def test_a_program_that_is_missing_or_cannot_is_named_before_anything_runs(
 
 
 def test_only_a_run_through_a_tunnel_is_handed_its_program() -> None:
-    assert hand_over(WITH_IPERF3)["tunnel"] is None
+    assert build_parts_json(WITH_IPERF3)["tunnel"] is None
 
 
 def test_a_run_of_http_alone_needs_no_iperf3() -> None:

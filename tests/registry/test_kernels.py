@@ -14,7 +14,7 @@ import pytest
 from gostlab import api, sandbox
 from gostlab.install import apt, kernel_build, locate
 from gostlab.install import kernels as building
-from gostlab.install.build_env import SetupError, Workbench
+from gostlab.install.build_env import InstallContext, SetupError
 from gostlab.registry import kernels
 from gostlab.registry.folders import KERNELS
 from gostlab.sandbox.uml import kernel_args
@@ -108,10 +108,10 @@ def test_one_matrix_of_another_kernel_takes_the_sandbox_and_leaves_others_to_thi
 ) -> None:
     """Of a machine that could run natively, as `auto` would."""
 
-    def choose(asked: str) -> sandbox.Choice:
-        return sandbox.Choice("native" if asked == "auto" else asked, "made up")
+    def choose(asked: str) -> sandbox.MachineChoice:
+        return sandbox.MachineChoice("native" if asked == "auto" else asked, "made up")
 
-    monkeypatch.setattr(sandbox, "choose", choose)
+    monkeypatch.setattr(sandbox, "choose_machine", choose)
     file = tmp_path / "mine.yaml"
     file.write_text(
         """name: mine
@@ -170,7 +170,7 @@ def test_a_kernel_that_is_not_built_says_how_to_build_it(own: Path) -> None:
 
 
 def test_seccomp_is_asked_of_kernels_that_have_it(own: Path) -> None:
-    assert locate.seccomp_words(own / "linux") == []
+    assert locate.seccomp_args(own / "linux") == []
     words = kernel_args(MachineModel(64, "real"), seccomp=())
     assert "seccomp=on" not in words
 
@@ -206,7 +206,7 @@ def test_what_cannot_be_added_is_said_before_anybody_waits(
     for tree, makefile in made.items():
         Path(tree, "arch/um" if makefile else "").mkdir(parents=True)
         Path(tree, "Makefile").write_text(makefile, encoding="utf-8")
-    assert re.search(said, refusal(lambda: building.own_path(what, name)))
+    assert re.search(said, refusal(lambda: building.check_own_source(what, name)))
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no patch")
@@ -261,7 +261,7 @@ def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_anoth
     for name in (*sources, *built, *unread):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text("VERSION = 6\n", encoding="utf-8")
-    bench = Workbench(tmp_path, 1, lambda _: None, -1)
+    bench = InstallContext(tmp_path, 1, lambda _: None, -1)
     bench.log("kernel").parent.mkdir()
     first = building.copy_tree(bench, tmp_path / "one", tree)
     there = {str(path.relative_to(first.tree)) for path in first.tree.rglob("*") if path.is_file()}
@@ -284,7 +284,10 @@ def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
     tried = []
 
     def build(
-        bench: Workbench, folder: Path, source: kernel_build.Source, _: kernels.Declared
+        bench: InstallContext,
+        folder: Path,
+        source: kernel_build.KernelSource,
+        _: kernels.DeclaredKernel,
     ) -> str:
         tried.append((source.origin, folder.exists()))
         if source.is_left_over:
@@ -293,10 +296,10 @@ def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
 
     monkeypatch.setattr(building, "build_version", build)
     monkeypatch.setattr(
-        building, "fetch_source", lambda *_: kernel_build.Source(tmp_path, "new", "")
+        building, "fetch_source", lambda *_: kernel_build.KernelSource(tmp_path, "new", "")
     )
     monkeypatch.setattr(building.locate, "built_version", lambda *_: None)
-    bench = Workbench(tmp_path, 1, lambda _: None, -1)
+    bench = InstallContext(tmp_path, 1, lambda _: None, -1)
     assert building.add_version(bench, declared) == "built"
     assert tried == [("half", True), ("new", False)]
 
@@ -313,7 +316,9 @@ def test_a_kernel_is_named_after_its_profile_too(tmp_path: Path) -> None:
 
 
 def test_the_nearest_series_is_tried_first() -> None:
-    orders = {version: building.candidates(version) for version in ((6, 13), (5, 15), (4, 14))}
+    orders = {
+        version: building.candidate_series(version) for version in ((6, 13), (5, 15), (4, 14))
+    }
     declared = kernels.declared_kernels()
     assert orders[(6, 13)][0] == declared["6.12"].series
     assert orders[(5, 15)][0] == declared["5.10"].series

@@ -97,5 +97,5 @@ def test_files_that_are_unknown_missing_or_unreadable_are_told(tmp_path: Path) -
 
 
 def test_a_run_that_ends_says_the_format_s_number(tmp_path: Path) -> None:
-    assert results.finish(tmp_path, 1.0, "it was ended")["schema"] == SCHEMA
+    assert results.finish_run_folder(tmp_path, 1.0, "it was ended")["schema"] == SCHEMA
     assert [line for line in complaints(tmp_path) if line.startswith("status.json")] == []

@@ -62,5 +62,5 @@ RUNS = {
 def test_a_run_s_folder_has_the_format(lab: Lab, run: RunSpec) -> None:
     done = lab.run(run)
     results.clean_folder(done.folder)
-    results.finish(done.folder, 1.0, None)
+    results.finish_run_folder(done.folder, 1.0, None)
     assert complaints(done.folder) == []

@@ -22,9 +22,9 @@ import pytest
 from gostlab import reproduce, results, safe_read
 from gostlab.analysis.load import series
 from gostlab.analysis.load.run_folder import RunFolder, load_run
-from gostlab.analysis.load.runs import to_row
+from gostlab.analysis.load.runs import run_row
 from gostlab.analysis.report import page_data
-from gostlab.classroom.raw_metrics import Records, find_problems
+from gostlab.classroom.raw_metrics import RawRecords, find_problems
 from gostlab.errors import BadInput
 from gostlab.results import format as result_format
 from gostlab.results import metrics
@@ -203,25 +203,25 @@ def read_all(folder: Path, run: RunSpec) -> RunFolder | None:
     assert [*outcome.complaints, outcome.counts_line, outcome.to_json()]
     cells = cells_of([end], NO_STATISTICS)
     assert [cell.to_json() for cell in cells] and summary.reason_lines(cells) is not None
-    for measure in (metrics.latency, metrics.wan_resent, metrics.path_lost):
+    for measure in (metrics.latency_of_folder, metrics.wan_retransmissions, metrics.path_drops):
         measure(folder)
     results.is_finished(folder, run)
-    list(find_problems(Records(folder, run), ("ok",), datetime(2020, 1, 1, tzinfo=UTC)))
+    list(find_problems(RawRecords(folder, run), ("ok",), datetime(2020, 1, 1, tzinfo=UTC)))
     with suppress(BadInput):
         reproduce.finished_run(folder)
     found = load_run(folder)
     if not isinstance(found, RunFolder):
         return None
-    to_row(found)
+    run_row(found)
     for flow in found.flows if found.state == "ok" else ():
-        series.progress_of(found, flow)
+        series.delivery_curve_of(found, flow)
         series.flow_srtt_ms(found, flow.name)
     series.wire_ratio(found)
     series.bottleneck_marks(found)
     for of in results.SAMPLES:
         read_samples(folder, of)
-    page_data.page_data({"a": [found]})
-    page_data.all_values(found)
+    page_data.encode_runs({"a": [found]})
+    page_data.run_values(found)
     page_data.panels_of(found, every_ack=True)
     return found
 
@@ -281,7 +281,7 @@ def test_no_reader_waits_for_or_follows_what_is_no_plain_file(
 
 
 def remove_any(path: Path) -> None:
-    results.remove(path)
+    results.remove_tree(path)
     assert not os.path.lexists(path)
 
 

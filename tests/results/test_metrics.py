@@ -31,9 +31,9 @@ def test_the_bottleneck_that_sent_most_is_full_at_the_rate_that_it_has_just_then
         rows.append(sent_by(float(t_s), 0.5 * sent, "near1-eth1"))
         rows.append(sent_by(float(t_s), sent, "near2-eth1"))
         rows.append(sent_by(float(t_s), 9 * sent, "far2-eth0", "reverse"))
-    assert metrics.bottleneck_used(run, rows) == pytest.approx(1.0)
-    assert metrics.bottleneck_used(run, rows[:3]) is None
-    assert metrics.bottleneck_used(replace(run, changes=[]), []) is None
+    assert metrics.bottleneck_utilisation(run, rows) == pytest.approx(1.0)
+    assert metrics.bottleneck_utilisation(run, rows[:3]) is None
+    assert metrics.bottleneck_utilisation(replace(run, changes=[]), []) is None
 
 
 def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Path) -> None:
@@ -45,13 +45,13 @@ def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Pat
         {"kind": kind, "goodput_bps": bps} for kind, bps in (("tcp", 3), ("http", 4), ("udp", 9))
     )
     assert (total([tcp, http, udp]), total([udp])) == (7, 9)
-    assert metrics.udp_beside_bps(tmp_path) is None  # it is the goodput
-    assert total([tcp, udp]) == 3 and metrics.udp_beside_bps(tmp_path) == 9
+    assert metrics.udp_goodput_bps(tmp_path) is None  # it is the goodput
+    assert total([tcp, udp]) == 3 and metrics.udp_goodput_bps(tmp_path) == 9
     rateless = [[{"kind": "tcp", "goodput_bps": rate}] for rate in ("many", None)]
     for damaged in (None, 3, [3], [{"kind": "tcp"}], *rateless):
         assert total(damaged) is None
     assert metrics.goodput_bps(tmp_path / "nowhere") is None
-    assert metrics.udp_beside_bps(tmp_path / "nowhere") is None
+    assert metrics.udp_goodput_bps(tmp_path / "nowhere") is None
 
 
 # -- the CPU
@@ -110,7 +110,7 @@ def test_round_trips_are_the_senders_across_the_wan_while_their_flow_is_active()
         row(6.0, 3.0, flow="late", end="near"),
     ]
     did = [{"name": "late", "started_s": 5.0, "ended_s": 8.0}]
-    found = metrics.srtt_held(asked({"duration_s": 2.0}, late), did, rows)
+    found = metrics.srtt_samples(asked({"duration_s": 2.0}, late), did, rows)
     held = [(each.value, each.seconds, flow) for each, flow in found]
     assert held == [(20.0, 1.0, "flow1"), (7000.0, 1.0, "late"), (40.0, 2.0, "late")]
 
@@ -150,23 +150,25 @@ def test_a_path_without_a_rate_has_no_queue_delay() -> None:
 
 
 def test_a_folder_s_delays(tmp_path: Path) -> None:
-    assert metrics.latency(tmp_path) is None
+    assert metrics.latency_of_folder(tmp_path) is None
     run_json = asked().to_json()
     (tmp_path / "run.json").write_text(json.dumps(run_json))
-    assert metrics.latency(tmp_path) == metrics.Latency(20.0, None, None)
+    assert metrics.latency_of_folder(tmp_path) == metrics.Latency(20.0, None, None)
     lines = [
         {"t_s": t_s, "srtt_ms": ms, "leg": "wan", "flow": "flow1"}
         for t_s, ms in ((1.0, 25.0), (2.0, None))
     ]
     (tmp_path / "sockets.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert metrics.latency(tmp_path) == metrics.Latency(20.0, metrics.Spread(25.0, 25.0), None)
+    assert metrics.latency_of_folder(tmp_path) == metrics.Latency(
+        20.0, metrics.Spread(25.0, 25.0), None
+    )
     (tmp_path / "queues.jsonl").write_text(json.dumps(queue(1.0, 9)) + "\n")
     damaged = (
         run_json | {key: value} for key, value in (("path", {}), ("flows", [{}]), ("changes", [{}]))
     )
     for damage in ({}, {"path": 3}, *damaged):
         (tmp_path / "run.json").write_text(json.dumps(damage))
-        assert metrics.latency(tmp_path) is None
+        assert metrics.latency_of_folder(tmp_path) is None
 
 
 def test_the_idle_round_trip_is_that_of_the_nearest_flow() -> None:

@@ -31,4 +31,4 @@ def test_netem_is_found_without_asking_for_it(
 
 def test_for_the_sandbox_the_kernel_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "host_has_netem", pytest.fail)
-    assert sandbox.choose("sandbox").name == "sandbox"
+    assert sandbox.choose_machine("sandbox").name == "sandbox"

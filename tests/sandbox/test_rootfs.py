@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gostlab.install.rootfs import Root, require_root
-from gostlab.sandbox import CHECKOUT, root_of, rootfs
+from gostlab.install.rootfs import GuestRoot, require_root
+from gostlab.sandbox import CHECKOUT, root_of_run, rootfs
 from gostlab.spec.run_spec import RunSpec
 from tests.asked import run_of
 from tests.lab_command import said_by
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.sandbox
 
 
 @pytest.fixture(scope="module")
-def made() -> Root:
+def made() -> GuestRoot:
     return require_root_tree()
 
 
 @pytest.fixture(scope="module")
-def elsewhere(made: Root, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def elsewhere(made: GuestRoot, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A copy of the lab that has byte code of what guests import, as pip leaves it, and kinds and
     modules of its own; and another cache, with a copy of the root.
     """
@@ -64,7 +64,7 @@ def executed(run: RunSpec, folder: Path, lab: Path = CHECKOUT, **environ: str) -
 
 @pytest.mark.parametrize(("tunnel", "queue"), [("gost+ws", "bfifo"), ("wireguard", "dualpi2")])
 def test_two_labs_and_caches_make_the_same_samples(
-    tunnel: str, queue: str, made: Root, elsewhere: tuple[Path, Path], tmp_path: Path
+    tunnel: str, queue: str, made: GuestRoot, elsewhere: tuple[Path, Path], tmp_path: Path
 ) -> None:
     path = 2 * [direction(rate_bps=10_000_000, delay_ms=10.0, loss=0.01)]
     run = describe(*path, duration_s=1.0, tunnel=tunnel, cc="bbr", queue=queue)
@@ -74,7 +74,7 @@ def test_two_labs_and_caches_make_the_same_samples(
     executed(run, tmp_path / "somewhere/else", lab, GOSTLAB_CACHE=str(cache))
 
     assert environment["host"]["root"]["hash"] == made.hash
-    assert environment["modules_read"] == "together"
+    assert environment["modules_source"] == "together"
     here, there = tmp_path / "here/one", tmp_path / "somewhere/else/one"
     for name in (*SAMPLED, "iperf3.json", "commands.sh"):
         assert (here / name).read_bytes() == (there / name).read_bytes(), name
@@ -82,7 +82,7 @@ def test_two_labs_and_caches_make_the_same_samples(
 
 
 def test_what_a_run_imports_is_kept_and_made_anew_when_a_source_changes(
-    made: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: GuestRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, cache = tmp_path / "code/gostlab/one.py", tmp_path / "cache"
     source.parent.mkdir(parents=True)
@@ -145,7 +145,7 @@ def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_day(tmp_path: Path) ->
     ids=["no such word", "missing", "another"],
 )
 def test_a_root_that_is_not_there_is_one_line_before_a_run_is_made(
-    asked: str, is_made: bool, says: str, made: Root, tmp_path: Path
+    asked: str, is_made: bool, says: str, made: GuestRoot, tmp_path: Path
 ) -> None:
     known = {"made": made.hash, "other": made.hash[::-1]}
     run = tmp_path / "run.json"
@@ -163,12 +163,12 @@ def test_a_root_that_is_not_there_is_one_line_before_a_run_is_made(
 
 @pytest.mark.parametrize("asked", ["", "{hash}", "{hash:.12}"])
 def test_a_guest_is_on_the_root_that_is_asked_for_and_on_the_own_one_unasked(
-    asked: str, made: Root, monkeypatch: pytest.MonkeyPatch
+    asked: str, made: GuestRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOSTLAB_ROOT", asked.format(hash=made.hash))
     assert require_root() == made
 
 
-def test_a_program_of_the_users_own_is_in_a_guest_with_the_hosts_files(made: Root) -> None:
+def test_a_program_of_the_users_own_is_in_a_guest_with_the_hosts_files(made: GuestRoot) -> None:
     run = run_of(flows="{mine: {kind: command, server: x, client: y}}")
-    assert root_of(describe()) == made and root_of(run) is None
+    assert root_of_run(describe()) == made and root_of_run(run) is None

@@ -18,8 +18,8 @@ import pytest
 
 from gostlab import results, sandbox
 from gostlab.registry.kernels import SHIPPED
-from gostlab.sandbox import held_call, standby, uml
-from gostlab.sandbox.host_limits import Memory
+from gostlab.sandbox import seccomp_notify, standby, uml
+from gostlab.sandbox.host_limits import AvailableMemory
 from gostlab.sandbox.rootfs import BUNDLE_FOLDER
 from gostlab.sandbox.standby import StandbyPool
 from gostlab.spec.run_spec import RunSpec
@@ -50,7 +50,7 @@ PATIENCE_S = 120.0
 @pytest.fixture(autouse=True)
 def root_and_hold() -> None:
     require_root_tree()
-    if not held_call.is_available():
+    if not seccomp_notify.is_available():
         pytest.skip("no seccomp listener here")
 
 
@@ -78,7 +78,7 @@ def boot_of(lab: Lab, run: RunSpec) -> uml.RunBoot:
 
 def executed(lab: Lab, run: RunSpec, within: Path, pool: StandbyPool | None = None) -> Path:
     """Execute a run, by a pool if there is one; return its folder."""
-    folder = results.prepare(within, run)
+    folder = results.prepare_folder(within, run)
     boot, cpu = boot_of(lab, run), sandbox.usable_cpus()[0]
     boot.write_parts(folder, None)
     guest = pool.start(boot, folder, cpu) if pool else boot.boot(folder, cpu)
@@ -239,7 +239,7 @@ def test_a_folder_on_another_file_system_is_left_as_it_was(
 def test_a_host_that_holds_no_calls_boots_each_guest(
     lab: Lab, tmp_path: Path, pools: Pools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_call, "is_available", lambda: False)
+    monkeypatch.setattr(seccomp_notify, "is_available", lambda: False)
     pool = pools()
     pool.prepare(boot_of(lab, direct()))
     executed(lab, direct(), tmp_path / "results", pool)
@@ -249,7 +249,7 @@ def test_a_host_that_holds_no_calls_boots_each_guest(
 def test_without_memory_to_spare_none_boots(
     lab: Lab, pools: Pools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby, "memory_left", lambda: Memory(800, "this machine"))
+    monkeypatch.setattr(standby, "available_memory", lambda: AvailableMemory(800, "this machine"))
     pool = pools()
     pool.prepare(boot_of(lab, direct()))
     assert pool.waiting == 0
@@ -315,7 +315,7 @@ def test_a_time_limit_ends_a_run_that_a_standby_guest_executes(
     lab: Lab, tmp_path: Path, ready: StandbyPool
 ) -> None:
     run = direct()
-    folder = results.prepare(tmp_path / "results", run)
+    folder = results.prepare_folder(tmp_path / "results", run)
     boot = replace(boot_of(lab, run), limit_s=0.0)
     boot.write_parts(folder, None)
     ready._cpus = ()  # no other guest boots

@@ -137,7 +137,9 @@ def test_a_host_that_has_no_process_left_is_to_blame_and_not_the_run(
 
     ended = {"outcome": "failed", "error": "Mininet cannot build topology tunnel"}
     results.write_json(tmp_path / "outcome.json", ended)
-    status = results.finish(tmp_path, 1.0, guest.complaint, from_outside=guest.from_outside)
+    status = results.finish_run_folder(
+        tmp_path, 1.0, guest.complaint, from_outside=guest.from_outside
+    )
     assert (status["error"], status["cause"]) == (guest.complaint, results.FROM_OUTSIDE)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler import eta, queue
-from gostlab.scheduler.eta import Forecast, Moving, expected_s, sampled_s
+from gostlab.scheduler.eta import ActiveRun, Forecast, expected_s, sampled_s
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.path_spec import PathSpec
@@ -67,9 +67,9 @@ def test_a_run_under_way_is_promised_the_rest_first_by_its_kind_then_by_its_pace
     thirty: None,
 ) -> None:
     forecast = Forecast(RUNS, 1)
-    unseen = Moving(RUNS[0], 10.0, None, None)
+    unseen = ActiveRun(RUNS[0], 10.0, None, None)
     assert forecast.left_s([unseen], RUNS[1:3]) == 80.0
-    almost = Moving(RUNS[0], 90.0, 0.9 * RUNS[0].length_s, 90.0)
+    almost = ActiveRun(RUNS[0], 90.0, 0.9 * RUNS[0].length_s, 90.0)
     assert forecast.left_s([almost], ()) == pytest.approx(0.9 * 10.0)
 
 
@@ -101,7 +101,7 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
         def planned(self, runs: Sequence[object], done: Sequence[object]) -> None:
             heard.append(f"planned {len(runs)} {len(done)}")
 
-        def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+        def moved(self, moving: Sequence[ActiveRun], left_s: float) -> None:
             heard.extend(f"{each.share}" for each in moving)
             loading_s.extend(each.load_elapsed_s for each in moving)
 

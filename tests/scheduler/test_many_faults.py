@@ -438,7 +438,7 @@ def test_a_disk_that_fills_during_a_run_leaves_it_unfinished(
         # Whoever started it cannot write how it ended either: an error in a sentence, and a run
         # that is still to be done.
         with pytest.raises(OSError, match="No space left"):
-            results.finish(done.folder, 1.0, None)
+            results.finish_run_folder(done.folder, 1.0, None)
         assert results.read_status(done.folder) is None
 
 
@@ -458,7 +458,7 @@ def test_a_run_that_the_labs_own_exception_ended_says_so_and_is_not_finished(lab
 
     assert done.outcome["cause"] == results.OWN_ERROR
     assert "KeyError" in done.outcome["error"] and "Traceback" in done.log
-    results.finish(done.folder, 1.0, None)
+    results.finish_run_folder(done.folder, 1.0, None)
     assert not results.is_finished(done.folder, run)
 
 

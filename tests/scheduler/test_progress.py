@@ -10,7 +10,7 @@ from rich.console import Console
 
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler import progress
-from gostlab.scheduler.eta import Moving
+from gostlab.scheduler.eta import ActiveRun
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 
@@ -22,13 +22,13 @@ def ended(index: int, verdict: str | None = "ok", outcome: str = "ok") -> RunRes
     return RunResult(MAIN[index], Path(), {"outcome": outcome, "error": "died"}, verdict)
 
 
-def board(width: int = 100) -> tuple[progress.Board, io.StringIO]:
+def board(width: int = 100) -> tuple[progress.ProgressBoard, io.StringIO]:
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=True, color_system=None)
-    return progress.Board("thesis-tunnel", console), file
+    return progress.ProgressBoard("thesis-tunnel", console), file
 
 
-def shown(made: progress.Board, width: int = 100) -> list[str]:
+def shown(made: progress.ProgressBoard, width: int = 100) -> list[str]:
     file = io.StringIO()
     Console(file=file, width=width).print(made.picture())
     return file.getvalue().splitlines()
@@ -51,18 +51,20 @@ def test_the_grid_fills_with_what_became_of_each_run() -> None:
 
 def test_a_line_per_run_says_what_it_is_how_far_and_how_fast() -> None:
     run = next(run for run in MAIN if run.streams == 16 and run.tunnel == "gost+ws")
-    moving = Moving(run, 9.0, 6.2, 4.0)
-    words = progress.moving_words(moving, of="main")
+    moving = ActiveRun(run, 9.0, 6.2, 4.0)
+    words = progress.active_run_line(moving, of="main")
     assert "16 streams" in words and "gost+ws" in words
     assert words.endswith(", run 1 · 6 of 30 s · 1.6 × real time")
-    assert progress.moving_words(replace(moving, loaded_s=None), of="main").endswith("· starting")
+    assert progress.active_run_line(replace(moving, loaded_s=None), of="main").endswith(
+        "· starting"
+    )
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:
     made, _ = board(width=40)
     runs = [replace(run, repetition=n) for n in range(1, 9) for run in RUNS]
     made.planned(runs, [])
-    made.moved([Moving(run, 9.0, 1.0, 1.0) for run in RUNS[:3]], 1.0)
+    made.moved([ActiveRun(run, 9.0, 1.0, 1.0) for run in RUNS[:3]], 1.0)
     assert max(map(len, shown(made, 40))) <= 40
 
 
@@ -71,7 +73,7 @@ def test_no_line_is_wider_than_the_terminal() -> None:
 )
 def test_a_sign_for_several_runs_hides_none_that_needs_a_look(state: int) -> None:
     states = [progress.OK] * 99 + [state]
-    signs = progress.squeezed(states, 10)
+    signs = progress.squeeze_states(states, 10)
     assert len(signs) == 10 and signs.count(state) == 1
 
 
@@ -88,7 +90,7 @@ def test_of_several_experiments_each_has_a_row_and_a_run_says_whose_it_is(
     end = RunResult(runs[2], Path(), {"outcome": "ok"}, "degraded")
     made, file = board()
     made.planned(runs, [])
-    made.moved([Moving(runs[0], 1.0, 1.0, 1.0)], 90.0)
+    made.moved([ActiveRun(runs[0], 1.0, 1.0, 1.0)], 90.0)
     made.finished(end, 60.0)
     assert [line.split()[0] for line in shown(made)[1:]] == ["one", "two", "one:"]
     assert f"two/{runs[2].name}: degraded" in file.getvalue()
@@ -106,7 +108,7 @@ def test_elsewhere_than_on_a_terminal_there_are_plain_lines(
         assert type(told) is progress.LineProgress
         told.planned(MAIN[:2], [])
         told.begin(2, 0, 125.0, 0)
-        told.moved([Moving(MAIN[0], 1.0, 1.0, 1.0)], 90.0)
+        told.moved([ActiveRun(MAIN[0], 1.0, 1.0, 1.0)], 90.0)
         told.finished(ended(0), 60.0)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "2 runs to do, about 2 min 05 s" and len(lines) == 2

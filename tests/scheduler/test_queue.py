@@ -177,11 +177,11 @@ def test_a_finished_folder_that_was_changed_is_damaged_for_every_verb(
         return Job(folder, GOOD)
 
     [end] = run_all(tmp_path, runs(1), start)
-    assert results.damage(end.folder, end.status) is None
+    assert results.damage_of_folder(end.folder, end.status) is None
 
     spoil(end.folder / "log.txt")
 
-    assert says in (results.damage(end.folder, end.status) or "")
+    assert says in (results.damage_of_folder(end.folder, end.status) or "")
     assert not results.is_finished(end.folder, end.run)
     read = load_run(end.folder)
     assert isinstance(read, RunFolder) and read.state == "corrupt" and says in (read.error or "")
@@ -241,11 +241,11 @@ def test_what_an_older_lab_meant_is_run_again_and_kept(
 ) -> None:
     [before] = run_all(tmp_path, runs(1), well, beside=beside)
     assert before.status["epoch"] == results.EPOCH
-    assert results.older_line(tmp_path, runs(1)) is None
+    assert results.older_epoch_line(tmp_path, runs(1)) is None
     monkeypatch.setattr(results, "EPOCHS", (*results.EPOCHS, "the clock ticks twice as often"))
     monkeypatch.setattr(results, "EPOCH", results.EPOCH + 1)
 
-    line = results.older_line(tmp_path, runs(1))
+    line = results.older_epoch_line(tmp_path, runs(1))
     [now] = run_all(tmp_path, runs(1), well, beside=beside)
 
     assert line is not None and line.startswith("1 finished runs are of another lab")
@@ -275,8 +275,8 @@ def test_results_of_several_builds_are_kept_and_said(tmp_path: Path) -> None:
 
     run_all(tmp_path, runs(3), start)
 
-    assert results.makers_line(tmp_path, runs(2)) is None
-    line = results.makers_line(tmp_path, runs(3))
+    assert results.builds_line(tmp_path, runs(2)) is None
+    line = results.builds_line(tmp_path, runs(3))
     assert line is not None and f"2 by {results.__version__} (aaa, kernel 6.12), 1 by" in line
 
 

@@ -36,7 +36,7 @@ def {name}(*asked):
 """
 BEFORE = {
     "host_config": "silence_ipv6",
-    "baseline_rtt": "check_idle",
+    "baseline_rtt": "check_idle_rtts",
 }  # a module of the guest's: its function
 HERE, AWAY, BUSY = "here", "y" * 90, "busy"
 SAMPLES = ("flows.json", "sockets.jsonl", "queues.jsonl")

@@ -61,8 +61,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     for module, name, answer in (
         (locate, "require_kernel", None),
         (locate, "find_parts", found),
-        (sandbox, "hand_over", {"tunnel": None}),
-        (sandbox, "kept_visible", ()),
+        (sandbox, "build_parts_json", {"tunnel": None}),
+        (sandbox, "visible_paths", ()),
         (sandbox, "choose", chosen),
     ):
         monkeypatch.setattr(module, name, lambda *_, answer=answer, **more: answer)

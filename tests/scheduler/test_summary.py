@@ -37,7 +37,7 @@ def finish(
     folder: Path, run: RunSpec, mbit: float, verdict: str = "ok", *, distinct: bool = True
 ) -> None:
     """A run that ended well: `mbit`, an RTT of 120 ms and a queue of 125 kB (10 ms) throughout."""
-    place = results.prepare(folder, run)
+    place = results.prepare_folder(folder, run)
     flow = {"name": run.flows[0].name, "kind": "tcp", "started_s": 0.0, "ended_s": 10.0}
     checks = [] if verdict == "ok" else [{**BUSY, "verdict": verdict}]
     socket = {"flow": flow["name"], "leg": "wan", "end": "near", "srtt_ms": 120.0}
@@ -54,7 +54,7 @@ def finish(
         ],
     }.items():
         (place / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    results.finish(place, 1.0, None)
+    results.finish_run_folder(place, 1.0, None)
 
 
 def outcome_of(
@@ -79,7 +79,7 @@ def outcome_of(
 
 def printed(outcome: ExperimentResult) -> str:
     file = io.StringIO()
-    print_summary(api.summary(outcome), outcome.first_cc, file)
+    print_summary(api.cell_results(outcome), outcome.first_cc, file)
     return file.getvalue()
 
 
@@ -88,7 +88,7 @@ def row(outcome: ExperimentResult, label: str) -> list[str]:
 
 
 def test_cells_stand_in_the_order_of_their_file(tmp_path: Path) -> None:
-    labels = [cell.label for cell in api.summary(outcome_of(tmp_path))]
+    labels = [cell.label for cell in api.cell_results(outcome_of(tmp_path))]
     streams = [f"{count}, {cc}" for count in ("4 streams", "1 stream") for cc in ("cubic", "bbr")]
     assert labels == [*streams, "0\u00a0% loss", "1\u00a0% loss"]
 
@@ -109,15 +109,20 @@ def test_a_matrix_of_one_congestion_control_has_no_ratio(tmp_path: Path) -> None
 
 def test_a_short_time_keeps_two_digits_that_mean_something() -> None:
     spread = Spread(0.421, 0.0386)
-    assert summary.delay_text(spread) == "0.42, 0.039"
-    assert [summary.ms(value) for value in (0, 8.14, 9.96, 143.4)] == ["0", "8.1", "10", "143"]
+    assert summary.format_delay(spread) == "0.42, 0.039"
+    assert [summary.format_ms(value) for value in (0, 8.14, 9.96, 143.4)] == [
+        "0",
+        "8.1",
+        "10",
+        "143",
+    ]
 
 
 def test_six_runs_have_an_interval(tmp_path: Path) -> None:
-    cells = {cell.label: cell for cell in api.summary(outcome_of(tmp_path, repetitions=6))}
+    cells = {cell.label: cell for cell in api.cell_results(outcome_of(tmp_path, repetitions=6))}
     cell = cells["1 stream, bbr"]
     assert cell.goodput_bps == 22.5e6 and cell.interval_bps == (20e6, 25e6)
-    assert [each.interval_bps for each in api.summary(outcome_of(tmp_path, 5))] == [None] * 6
+    assert [each.interval_bps for each in api.cell_results(outcome_of(tmp_path, 5))] == [None] * 6
 
 
 @pytest.mark.parametrize("verdict", ["degraded", "invalid"])
@@ -176,13 +181,13 @@ def test_what_the_path_lost_stands_in_where_no_socket_counts_what_was_sent_again
             legs = {"legs": [leg, {**leg, "leg": "loopback"}]}
             (end.folder / "legs.json").write_text(json.dumps(legs))
 
-    found = {(cell.wan_resent, cell.path_lost) for cell in api.summary(outcome)}
+    found = {(cell.wan_resent, cell.path_lost) for cell in api.cell_results(outcome)}
 
     assert found == {(Retransmissions(3, 90), None), (None, Retransmissions(5, 100))}
 
 
 def test_programs_get_the_same_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    common.print_json(api.summary(outcome_of(tmp_path))[1])
+    common.print_json(api.cell_results(outcome_of(tmp_path))[1])
 
     cell = json.loads(capsys.readouterr().out)
     assert cell["srtt_ms"] == {"median": 120.0, "p95": 120.0} and cell["runs"] == 1
@@ -196,16 +201,18 @@ def test_a_damaged_verdict_is_no_verdict(damage: str, tmp_path: Path) -> None:
         (end.folder / "fidelity.json").write_text(damage)
     ends = tuple(schedule.read_result(end.run, tmp_path) for end in outcome.runs)
 
-    assert {cell.verdict for cell in api.summary(replace(outcome, runs=ends))} == {"no verdict"}
+    assert {cell.verdict for cell in api.cell_results(replace(outcome, runs=ends))} == {
+        "no verdict"
+    }
 
 
 def test_copies_count_once_and_have_no_interval(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, 6, distinct=False)
 
     text = " ".join(printed(outcome).split())
-    cubic = next(each for each in api.summary(outcome) if each.label.endswith("cubic"))
+    cubic = next(each for each in api.cell_results(outcome) if each.label.endswith("cubic"))
     assert (len(cubic.runs), len(cubic.counted), cubic.copies) == (6, 1, 5)
-    assert (cubic.goodputs_bps, cubic.interval_bps, summary.spread_words(cubic)) == (
+    assert (cubic.goodputs_bps, cubic.interval_bps, summary.format_spread(cubic)) == (
         (10e6,),
         None,
         "",

@@ -13,22 +13,22 @@ import numpy as np
 import pytest
 import yaml
 
-from gostlab.analysis.plotting.style import save
-from gostlab.search.api import order_of, own_settings
+from gostlab.analysis.plotting.style import save_figure
+from gostlab.search.api import order_of, parse_settings
 from gostlab.search.fit_cli import print_fitted, window_lines
 from gostlab.search.fit_plot import fit_figure
-from gostlab.search.fitted_profile import numbers_bare, write_fitted
+from gostlab.search.fitted_profile import with_bare_numbers, write_fitted
 from gostlab.search.level_set import ProposedRun
 from gostlab.search.observations import (
     Measurements,
-    chosen,
     load_measurements,
-    on_path,
     read_measurements,
+    rows_on_path,
+    select_uses,
 )
-from gostlab.search.parameters import reaching, read_all_free, read_word
-from gostlab.search.prior_mean import limits_of
-from gostlab.search.problem import Expected, FitOrder
+from gostlab.search.parameters import extend_range, read_all_free, read_word
+from gostlab.search.prior_mean import theory_inputs
+from gostlab.search.problem import FitOrder, TheoryRates
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.fit_record import FitRecord, FittedParameter, FittedRow, TradeOff
 from gostlab.spec.profile import load_profile
@@ -139,14 +139,14 @@ def test_a_slip_is_named_with_its_line(old: str, new: str, error: str) -> None:
 
 def test_an_experiments_published_rates_are_measurements() -> None:
     ws, wss = {"tunnel": ["gost+ws"]}, {"tunnel": ["gost+wss"]}
-    found = chosen(load_measurements("thesis-tunnel"), ws, wss)
+    found = select_uses(load_measurements("thesis-tunnel"), ws, wss)
     assert len(found.rows_for("fit")) == len(found.rows_for("judge")) == 8
     assert {row.levels["cc"].value for row in found.rows} == {"cubic", "bbr"}
     assert found.rows[0].goodput_bps == 144e6
 
 
 def test_what_an_experiment_says_of_other_paths_is_left_out() -> None:
-    found = on_path(load_measurements("thesis-baseline", ["client-up"]), "client-shanghai")
+    found = rows_on_path(load_measurements("thesis-baseline", ["client-up"]), "client-shanghai")
     assert [row.label for row in found.rows] == ["cubic", "bbr"]
     assert [row.goodput_bps for row in found.rows] == [10.8e6, 281.54e6]
 
@@ -173,14 +173,14 @@ def of_files(files: Sequence[str], levels: Sequence[str]) -> set[tuple[object, .
 
 
 def test_what_is_not_fitted_on_is_judged() -> None:
-    found = chosen(measurements(), {"cc": ["bbr"]}, {})
+    found = select_uses(measurements(), {"cc": ["bbr"]}, {})
     assert [row.use for row in found.rows] == ["judge", "fit", "fit"]
-    found = chosen(measurements(), {}, {"cc": ["bbr"]})
+    found = select_uses(measurements(), {}, {"cc": ["bbr"]})
     assert [row.use for row in found.rows] == ["fit", "judge", "judge"]
-    found = chosen(measurements(), {"cc": ["cubic"]}, {"streams": ["4"]})
+    found = select_uses(measurements(), {"cc": ["cubic"]}, {"streams": ["4"]})
     assert [row.use for row in found.rows] == ["fit", "judge"]
     with pytest.raises(BadInput, match="--fit-on cc=reno: not in the measurements"):
-        chosen(measurements(), {"cc": ["reno"]}, {})
+        select_uses(measurements(), {"cc": ["reno"]}, {})
 
 
 # -- what is free
@@ -225,14 +225,14 @@ def test_a_bad_range_on_the_command_line_is_one_line(word: str) -> None:
 
 def test_a_rate_may_begin_at_what_passed() -> None:
     free = read_word("rate=measured..2gbit")
-    assert reaching(free, 8.84e6).text(0.0) == "0.00884gbit"
-    assert reaching(free, 8.84e6).text(1.0) == "2gbit"
+    assert extend_range(free, 8.84e6).text(0.0) == "0.00884gbit"
+    assert extend_range(free, 8.84e6).text(1.0) == "2gbit"
     with pytest.raises(BadInput, match=r'"2gbit": less than the fitted numbers need \(2\.5gbit\)'):
-        reaching(free, 2.5e9)
+        extend_range(free, 2.5e9)
     with pytest.raises(BadInput, match="loss is no rate"):
         read_word("loss=measured..1%")
     given = read_word("rate=1gbit..2gbit")
-    assert reaching(given, 1.5e9) == given
+    assert extend_range(given, 1.5e9) == given
 
 
 # -- runs
@@ -259,14 +259,14 @@ def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("buffers", ["debian", "bdp"])
 def test_theory_says_of_a_place_what_it_says_of_its_run(tmp_path: Path, buffers: str) -> None:
-    asked = replace(order(tmp_path), own=own_settings({"buffers": buffers}))
+    asked = replace(order(tmp_path), own=parse_settings({"buffers": buffers}))
     positions = np.array([[0.1, 0.2, 0.9], [0.8, 0.5, 0.0]])
     for number in range(len(asked.rows)):
         runs = [
             asked.run(ProposedRun(tuple(position), number, True)) for position in positions.tolist()
         ]
-        assert list(Expected(asked)(number, positions)) == pytest.approx(
-            [math.log(limits_of(run).goodput_bps) for run in runs], rel=1e-12
+        assert list(TheoryRates(asked)(number, positions)) == pytest.approx(
+            [math.log(theory_inputs(run).goodput_bps) for run in runs], rel=1e-12
         )
 
 
@@ -319,7 +319,7 @@ def test_what_was_measured_keeps_its_numbers_and_its_words(tmp_path: Path) -> No
         "download_mbit": 3919.0,
         "rtt_ms": 168.98,
     }
-    row = numbers_bare({"rtt_ms": "12", "node": "12 ms away", "rate": "1e3", "loss": 0.5})
+    row = with_bare_numbers({"rtt_ms": "12", "node": "12 ms away", "rate": "1e3", "loss": 0.5})
     assert row == {"rtt_ms": 12, "node": "12 ms away", "rate": "1e3", "loss": 0.5}
 
 
@@ -350,6 +350,6 @@ def test_the_table_and_the_figure_hold_every_number() -> None:
     figure = fit_figure(fitted(), "mine")
     labels = [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
     assert {"cubic, 1 stream", "bbr, 4 streams", "alone"} <= set(labels)
-    assert save(figure, "png")[:4] == b"\x89PNG"
+    assert save_figure(figure, "png")[:4] == b"\x89PNG"
     one = replace(fitted(), parameters=fitted().parameters[:1], trade_offs=())
-    assert save(fit_figure(one, "one"), "png")[:4] == b"\x89PNG"
+    assert save_figure(fit_figure(one, "one"), "png")[:4] == b"\x89PNG"

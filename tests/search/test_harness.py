@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gostlab import sandbox
-from gostlab.sandbox import held_call
+from gostlab.sandbox import seccomp_notify
 from gostlab.search.harness import SearchHarness, SearchProgress
 from gostlab.spec.expand import expand
 from tests.offspring import sandboxes
@@ -24,9 +24,9 @@ DOCUMENT = {
 @pytest.mark.sandbox
 def test_sandboxes_boot_for_the_next_batch_and_change_no_sample(tmp_path: Path) -> None:
     require_root_tree()
-    if not held_call.is_available():
+    if not seccomp_notify.is_available():
         pytest.skip("no seccomp listener here")
-    choice, progress = sandbox.choose("sandbox"), SearchProgress(4, 4.0, quiet=True)
+    choice, progress = sandbox.choose_machine("sandbox"), SearchProgress(4, 4.0, quiet=True)
 
     def harness_in(folder: str) -> SearchHarness:
         return SearchHarness("fit", DOCUMENT, tmp_path / folder, choice, progress, jobs=1)

@@ -10,9 +10,9 @@ import pytest
 
 from gostlab.search import level_set
 from gostlab.search.gaussian_process import Surrogate
-from gostlab.search.level_set import Known, ProposedRun, SearchResult
+from gostlab.search.level_set import ProposedRun, SearchResult, SearchState
 from gostlab.search.observations import Observation
-from gostlab.search.prior_mean import least_of
+from gostlab.search.prior_mean import smooth_minimum
 
 SD = 0.05
 LOSS, BUFFER, RATE = (1e-6, 1e-2), (0.03, 3.0), (50.0, 500.0)  # log scales
@@ -82,7 +82,7 @@ def searched(
     seed: int = 1,
 ) -> SearchResult:
     """What a search for these rates finds."""
-    known = Known(numbers(rates), lab)
+    known = SearchState(numbers(rates), lab)
     return level_set.search(known, parameters, points=points, members=members, seed=seed)
 
 
@@ -201,7 +201,7 @@ def test_theory_shows_the_way_where_few_runs_do() -> None:
         return np.array([math.log(1.2e6 * kinked(*position)[0]) for position in positions])
 
     lab = MadeUp(kinked)
-    known = Known(numbers([10.0]), lab, theory=theory)
+    known = SearchState(numbers([10.0]), lab, theory=theory)
     found = level_set.search(known, 2, points=12, members=2, seed=1)
     assert math.sqrt(found.misfit) < 2
     assert len(known.positions) <= 17
@@ -213,16 +213,16 @@ def test_judges_are_met_by_another_path_that_fits_as_well_if_there_is_one() -> N
     ends = (1.0, 1000.0)
 
     def two(loss: float, rate: float) -> list[float]:
-        return [least_of([at(loss, ends), at(rate, ends)]), at(rate, ends), 3.0]
+        return [smooth_minimum([at(loss, ends), at(rate, ends)]), at(rate, ends), 3.0]
 
     def theory(number: int, positions: np.ndarray) -> np.ndarray:
         return np.array([math.log(1e6 * two(*position)[number]) for position in positions])
 
     lab = MadeUp(two)
     first, met, never = numbers([10.0, 300.0, 900.0])
-    known = Known([first], lab, theory=theory)
+    known = SearchState([first], lab, theory=theory)
     found = level_set.search(known, 2, points=16, members=2, seed=1)
-    known.ask([ProposedRun(found.best, number, True) for number in (1, 2)])
+    known.request_runs([ProposedRun(found.best, number, True) for number in (1, 2)])
 
     found = level_set.search_for_judges(known, found, [met, never], seed=1)
 

@@ -3,14 +3,14 @@
 
 import pytest
 
-from gostlab.search.prior_mean import limits_of
+from gostlab.search.prior_mean import theory_inputs
 from gostlab.tcpmodel.response import cubic_throughput_bps
 from tests.asked import run_of
 
 
 def got(cc: str = "cubic", **settings: str) -> float:
     words = {"rate": "100mbit", "rtt": "100ms", "buffers": "debian", **settings}
-    return limits_of(run_of(cc=cc, **words)).goodput_bps
+    return theory_inputs(run_of(cc=cc, **words)).goodput_bps
 
 
 def test_the_rate_limits_a_path_without_loss() -> None:

@@ -327,7 +327,7 @@ def test_the_host_is_the_address_of_the_class_or_the_loopback(
 
 
 def test_a_class_is_served_once(tmp_path: Path) -> None:
-    with serve_cli.held_folder(tmp_path / "work"):
+    with serve_cli.locked_folder(tmp_path / "work"):
         assert (tmp_path / "work").stat().st_mode & 0o077 == 0
-        with pytest.raises(BadInput, match="another"), serve_cli.held_folder(tmp_path / "work"):
+        with pytest.raises(BadInput, match="another"), serve_cli.locked_folder(tmp_path / "work"):
             pass

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.serve.curves import RunCurves, bbr_state
-from gostlab.serve.sentences import Figure, FlowAnswer, PathAnswer, labels_of, sentence_of
+from gostlab.serve.sentences import FlowAnswer, MetricSummary, PathAnswer, labels_of, sentence_of
 from tests.serve.serving import asked
 
 
@@ -73,14 +73,14 @@ def flow(name: str, mbit: list[float], share: list[float] | None = None) -> Flow
         label=name.upper(),
         kind="tcp",
         idle_rtt_ms=40.0,
-        mbit=Figure(tuple(mbit)),
-        share=Figure(tuple(share)) if share else None,
-        resent_share=Figure((0.021,)),
+        mbit=MetricSummary(tuple(mbit)),
+        share=MetricSummary(tuple(share)) if share else None,
+        resent_share=MetricSummary((0.021,)),
     )
 
 
 def sentence(*flows: FlowAnswer, wait_ms: float = 35.2, rate: float = 20.0, runs: int = 1) -> str:
-    wait = Figure((wait_ms,))
+    wait = MetricSummary((wait_ms,))
     answer = PathAnswer(rate_mbit=rate, wait_p95_ms=wait, tunnel=None, runs=runs, flows=flows)
     return sentence_of(answer).replace("\u00a0", " ").replace("\u2060", "")
 
@@ -114,11 +114,11 @@ def test_the_sentence_of_several_runs_says_their_span() -> None:
 
 
 def test_a_ping_is_compared_with_the_idle_path() -> None:
-    ping = FlowAnswer("c", "Ping", "ping", 20.0, p95_ms=Figure((178.0,)))
+    ping = FlowAnswer("c", "Ping", "ping", 20.0, p95_ms=MetricSummary((178.0,)))
     assert sentence(ping, flow("a", [9.2]), rate=10) == (
         "Pings take 178 ms (p95), 8.9 times the idle 20 ms: A keeps the queue full."
     )
-    fast = FlowAnswer("c", "Ping", "ping", 20.0, p95_ms=Figure((20.9,)))
+    fast = FlowAnswer("c", "Ping", "ping", 20.0, p95_ms=MetricSummary((20.9,)))
     assert sentence(fast, flow("a", [9.2]), rate=10) == (
         "Pings stay fast: 21 ms (p95), 20 ms when idle; A fills 92 % of the link."
     )

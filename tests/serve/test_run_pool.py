@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.serve.questions import AskedQuestion
-from gostlab.serve.run_pool import Busy, RunPool, ServedRun
+from gostlab.serve.run_pool import RunPool, ServedRun, TooManyWaiting
 from tests.serve import serving
 from tests.serve.serving import StandInRunning, asked, without_sandbox
 
@@ -100,7 +100,7 @@ def test_too_many_questions_are_refused_and_ended_ones_are_forgotten(
     monkeypatch.setattr("gostlab.serve.run_pool.MAX_KEPT", 3)
     pool = RunPool(tmp_path, 1)
     asked_runs = [pool.ask(question(seed), f"tab {seed}") for seed in (1, 2)]
-    with pytest.raises(Busy):
+    with pytest.raises(TooManyWaiting):
         pool.ask(question(3), "tab 3")
     pool.cancel(asked_runs[1].id, "tab 2")
     for seed in range(4, 12):

@@ -11,7 +11,7 @@ from gostlab.spec.expectations import (
     CellView,
     Expectation,
     Limit,
-    bind,
+    bind_expectation,
     metric_names,
     read_expectations,
     split_text,
@@ -37,7 +37,7 @@ def one(text: str) -> Expectation:
 def places(text: str, cells: list[CellView] = GRID) -> list[tuple[object, ...]]:
     """The cell and flow, and those of its reference, of each bound expectation."""
     fields = ("subject", "flow", "reference", "reference_flow")
-    bound: list[Bound] = bind(one(text), cells)
+    bound: list[Bound] = bind_expectation(one(text), cells)
     return [tuple(getattr(each, name) for name in fields) for each in bound]
 
 

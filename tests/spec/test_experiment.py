@@ -414,7 +414,7 @@ UNTIL = "repetitions: 6\n    until: {halfwidth: 5%, of: goodput, most: 8}"
 
 def test_a_stopping_rule_begins_with_a_block_of_its_own() -> None:
     experiment = changed("repetitions: 3", UNTIL)
-    assert experiment.matrices[0].until == experiments.Until(0.05, "goodput", 8, 6)
+    assert experiment.matrices[0].until == experiments.StoppingRule(0.05, "goodput", 8, 6)
     assert experiments.stopping_rules(experiment) == {"main": experiment.matrices[0].until}
     assert experiments.stopping_rules(experiment, quick=True) == {}
     assert Counter(run.matrix for run in expand(experiment)) == {"main": 24, "other": 1}

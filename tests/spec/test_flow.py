@@ -6,7 +6,7 @@ from textwrap import indent
 
 import pytest
 
-from gostlab.spec.flow import delays_ms
+from gostlab.spec.flow import delays_before_hosts_ms
 from gostlab.spec.path_spec import ChangeSpec, PathSpec, random_loss
 from gostlab.spec.run_spec import RunSpec
 from tests.asked import refusal, run_of, runs_of
@@ -74,7 +74,7 @@ def test_a_run_comes_back_from_its_json() -> None:
 def test_each_pair_of_a_dumbbell_has_its_own_round_trip() -> None:
     flows = "{a: {rtt: 10ms}, b: {rtt: 100ms}, c: {rtt: 50ms, receiver: 1}}"
     run = one(f"{{topology: dumbbell, flows: {flows}}}")
-    own = delays_ms(run.flows, run.path)
+    own = delays_before_hosts_ms(run.flows, run.path)
     for flow in run.flows:
         assert own[flow.sender] + own[flow.receiver] == pytest.approx(flow.rtt_ms)
 
@@ -84,7 +84,7 @@ def test_an_own_round_trip_is_shared_as_the_paths_is() -> None:
     path = PathSpec(
         replace(run.path.forward, delay_ms=30.0), replace(run.path.reverse, delay_ms=10.0)
     )
-    assert delays_ms(run.flows, path) == pytest.approx({"r1": 75.0, "s1": 25.0})
+    assert delays_before_hosts_ms(run.flows, path) == pytest.approx({"r1": 75.0, "s1": 25.0})
 
 
 def test_a_change_of_both_directions_is_two_and_they_stand_in_the_order_of_time() -> None:

@@ -5,10 +5,10 @@ import pytest
 
 from gostlab.registry.topologies import topology_of
 from gostlab.registry.tunnels import tunnel_kinds
-from gostlab.results.metrics import bottleneck_rate_bps, bottleneck_steps
+from gostlab.results.metrics import bottleneck_rate_bps, bottleneck_rate_steps
 from gostlab.spec import preflight
 from gostlab.spec.links_crossed import links_crossed
-from gostlab.spec.path_spec import in_series
+from gostlab.spec.path_spec import combine_in_series
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 from tests.asked import refusal
@@ -71,7 +71,7 @@ def test_a_ring_is_closed_by_the_link_from_its_last_node_to_its_first() -> None:
 def test_paths_in_a_row_have_the_least_rate_and_all_delays() -> None:
     run = one("{hops: 2, links: {hop2: {rate: 10mbit, rtt: 10ms}}}")
 
-    whole = in_series(run.paths_of(run.flows[0]))
+    whole = combine_in_series(run.paths_of(run.flows[0]))
 
     assert whole.forward.rate_bps == 10_000_000
     assert whole.forward.delay_ms == 25.0
@@ -172,8 +172,8 @@ def test_a_change_is_of_the_link_that_it_names_or_of_all_without_a_path_of_their
     }
     assert rates == {"hop1": [10_000_000], "hop2": [5_000_000]}
     assert RunSpec.from_json(run.to_json()) == run
-    assert bottleneck_steps(run, "hop1")[1:] == [(1.0, 1e7)]
-    assert bottleneck_steps(run, "hop2") == [(float("-inf"), 5e7), (2.0, 5e6)]
+    assert bottleneck_rate_steps(run, "hop1")[1:] == [(1.0, 1e7)]
+    assert bottleneck_rate_steps(run, "hop2") == [(float("-inf"), 5e7), (2.0, 5e6)]
     assert bottleneck_rate_bps(run, 1.5, "hop2") == 5e7
 
 

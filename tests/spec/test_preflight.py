@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
-from gostlab.spec.checks import worst
-from gostlab.spec.preflight import Guard, checks, guards, ordering_delay, overtaken_share, survey
+from gostlab.spec.checks import worst_verdict
+from gostlab.spec.preflight import (
+    Guard,
+    checks,
+    guards,
+    ordering_delay,
+    overtaken_share,
+    survey_traps,
+)
 from gostlab.spec.run_spec import RunSpec
 from tests.asked import run_of
 
@@ -204,7 +211,7 @@ def test_a_trap_is_seen_where_it_is_one(
     ],
 )
 def test_a_trap_that_is_no_error_may_spoil_a_run(asked: dict[str, str], verdict: str) -> None:
-    assert worst(checks(one(**asked))) == verdict
+    assert worst_verdict(checks(one(**asked))) == verdict
 
 
 def test_what_is_a_factor_or_allowed_is_a_warning_alone() -> None:
@@ -271,7 +278,7 @@ def test_the_share_is_that_of_packets_sent_on_their_way(
 
 def test_a_matrix_is_told_once_with_the_worst_and_how_many() -> None:
     runs = [one(**THESIS, streams=streams) for streams in ("1", "4", "128", "1")]
-    errors, warned = survey(runs)
+    errors, warned = survey_traps(runs)
     assert errors == []
     [warning] = warned
     assert (warning.runs, warning.of, warning.guard) == (3, 4, found(runs[0])["window_limit"])

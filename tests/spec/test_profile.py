@@ -14,7 +14,7 @@ from gostlab.spec.compatible_json import to_json
 from gostlab.spec.path_spec import LossSpec
 from gostlab.spec.profile import MeasuredRow, Profile, load_profile
 from gostlab.spec.yaml_source import BadInput, parse_document
-from gostlab.tcpmodel.limits import period_factors
+from gostlab.tcpmodel.run_limits import period_factors
 from netem_profiles import make_speed_tests
 from tests.asked import refusal
 from tests.sandboxed import direction

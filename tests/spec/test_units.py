@@ -8,35 +8,35 @@ from functools import partial
 import pytest
 
 from gostlab.spec import units
-from gostlab.tcpmodel.limits import FIRST_WINDOW_PKTS
+from gostlab.tcpmodel.run_limits import FIRST_WINDOW_PKTS
 from tests.asked import refusal
 
 
 @pytest.mark.parametrize(
     ("read", "text", "value"),
     [
-        (units.rate, "1967mbit", 1_967_000_000),
-        (units.rate, "10 Gbit", 10**10),
-        (units.rate, "512kbit", 512_000),
-        (units.rate, "1957.25mbit", 1_957_250_000),
-        (units.rate, "10000000bit", 10**7),
-        (units.rate, "1mibit", 2**20),
-        (units.rate, "100 Mbit/s", 10**8),
-        (units.rate, "1e3mbit", 10**9),
-        (units.rate, "1e10bit", 10**10),
-        (units.rate, "12mbits", 12_000_000),
-        (units.seconds, "84ms", Fraction(84, 1000)),
-        (units.seconds, "30s", 30),
-        (units.seconds, "5us", Fraction(5, 10**6)),
-        (units.seconds, "0us", 0),
-        (units.seconds, "82.37 ms", Fraction(8237, 100_000)),
-        (units.seconds, "2min", 120),
-        (units.seconds, "5µs", Fraction(5, 10**6)),
-        (units.share, "0.1%", Fraction(1, 1000)),
-        (units.share, "100 %", 1),
-        (units.share, "0%", 0),
-        (units.size, "6MiB", 6 * 2**20),
-        (units.size, "150kB", 150_000),
+        (units.parse_rate, "1967mbit", 1_967_000_000),
+        (units.parse_rate, "10 Gbit", 10**10),
+        (units.parse_rate, "512kbit", 512_000),
+        (units.parse_rate, "1957.25mbit", 1_957_250_000),
+        (units.parse_rate, "10000000bit", 10**7),
+        (units.parse_rate, "1mibit", 2**20),
+        (units.parse_rate, "100 Mbit/s", 10**8),
+        (units.parse_rate, "1e3mbit", 10**9),
+        (units.parse_rate, "1e10bit", 10**10),
+        (units.parse_rate, "12mbits", 12_000_000),
+        (units.parse_seconds, "84ms", Fraction(84, 1000)),
+        (units.parse_seconds, "30s", 30),
+        (units.parse_seconds, "5us", Fraction(5, 10**6)),
+        (units.parse_seconds, "0us", 0),
+        (units.parse_seconds, "82.37 ms", Fraction(8237, 100_000)),
+        (units.parse_seconds, "2min", 120),
+        (units.parse_seconds, "5µs", Fraction(5, 10**6)),
+        (units.parse_share, "0.1%", Fraction(1, 1000)),
+        (units.parse_share, "100 %", 1),
+        (units.parse_share, "0%", 0),
+        (units.parse_size, "6MiB", 6 * 2**20),
+        (units.parse_size, "150kB", 150_000),
     ],
 )
 def test_quantities_are_exact_and_in_tcs_units(read, text: str, value: Fraction) -> None:
@@ -64,7 +64,7 @@ def test_quantities_are_exact_and_in_tcs_units(read, text: str, value: Fraction)
 def test_a_buffer_is_so_many_packets(
     text: str, rate_bps: int, rtt_s: Fraction, packets: int
 ) -> None:
-    buffer = units.buffer(text)
+    buffer = units.parse_buffer(text)
     assert buffer.packets(rate_bps, Fraction(rtt_s), 1500) == packets
     assert buffer.needs_rate == (text not in ("100pkts", "150kB"))
 
@@ -72,27 +72,27 @@ def test_a_buffer_is_so_many_packets(
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
-        (units.rate, "100", "no unit (write 100mbit)"),
-        (units.rate, "fast", "not a number with a unit (like 100mbit)"),
-        (units.rate, "-5mbit", "negative (write something like 100mbit)"),
-        (units.rate, "0mbit", "outside 1kbit to 1tbit"),
-        (units.rate, "1e400mbit", "an exponent beyond any quantity"),
-        (units.rate, "10,5mbit", "a comma in a number (write 10.5mbit"),
-        (units.rate, "12parsecs", 'unknown unit "parsecs" (write it like'),
-        (units.rate, "100mbps", "tc reads bps as bytes per second and most"),
-        (units.seconds, "84", "no unit (write 84ms, or us, s)"),
-        (partial(units.seconds, usual="s"), "20", "no unit (write 20s, or us, ms)"),
-        (units.seconds, "-84ms", "negative (write something like 84ms)"),
-        (units.seconds, "84 fortnights", 'unknown unit "fortnights" (one'),
-        (units.share, "101%", "more than 100%"),
-        (units.share, "-1%", "negative (write something like 0.1%)"),
-        (units.share, "0.1", "no % (write 0.1% if that is meant)"),
-        (units.share, "1.5%%", "not a number with % (like 1.5%)"),
-        (units.size, "6", "no unit (write 6kB, or B, MiB)"),
-        (units.buffer, "1", "no unit (write 1bdp, or pkts, kB, ms)"),
-        (units.buffer, "1.5pkts", "not a whole number of packets up to a"),
-        *((units.buffer, text, "") for text in ("0ms", "101s", "3 fortnights")),
-        (units.buffer, "0bdp", "a queue of nothing passes nothing (write 1pkts"),
+        (units.parse_rate, "100", "no unit (write 100mbit)"),
+        (units.parse_rate, "fast", "not a number with a unit (like 100mbit)"),
+        (units.parse_rate, "-5mbit", "negative (write something like 100mbit)"),
+        (units.parse_rate, "0mbit", "outside 1kbit to 1tbit"),
+        (units.parse_rate, "1e400mbit", "an exponent beyond any quantity"),
+        (units.parse_rate, "10,5mbit", "a comma in a number (write 10.5mbit"),
+        (units.parse_rate, "12parsecs", 'unknown unit "parsecs" (write it like'),
+        (units.parse_rate, "100mbps", "tc reads bps as bytes per second and most"),
+        (units.parse_seconds, "84", "no unit (write 84ms, or us, s)"),
+        (partial(units.parse_seconds, usual="s"), "20", "no unit (write 20s, or us, ms)"),
+        (units.parse_seconds, "-84ms", "negative (write something like 84ms)"),
+        (units.parse_seconds, "84 fortnights", 'unknown unit "fortnights" (one'),
+        (units.parse_share, "101%", "more than 100%"),
+        (units.parse_share, "-1%", "negative (write something like 0.1%)"),
+        (units.parse_share, "0.1", "no % (write 0.1% if that is meant)"),
+        (units.parse_share, "1.5%%", "not a number with % (like 1.5%)"),
+        (units.parse_size, "6", "no unit (write 6kB, or B, MiB)"),
+        (units.parse_buffer, "1", "no unit (write 1bdp, or pkts, kB, ms)"),
+        (units.parse_buffer, "1.5pkts", "not a whole number of packets up to a"),
+        *((units.parse_buffer, text, "") for text in ("0ms", "101s", "3 fortnights")),
+        (units.parse_buffer, "0bdp", "a queue of nothing passes nothing (write 1pkts"),
     ],
 )
 def test_what_is_not_clear_is_refused_with_advice(read, text: str, message: str) -> None:
@@ -104,7 +104,13 @@ def test_what_is_not_clear_is_refused_with_advice(read, text: str, message: str)
     ["1" * 400 + "mbit", "9e99mbit", "1e-99ms", "\x00\x1b[31m", "", "nan", "inf mbit", "٣mbit"],
 )
 def test_nothing_but_a_unit_error_comes_out_of_nonsense(text: str) -> None:
-    for read in (units.rate, units.seconds, units.share, units.size, units.buffer):
+    for read in (
+        units.parse_rate,
+        units.parse_seconds,
+        units.parse_share,
+        units.parse_size,
+        units.parse_buffer,
+    ):
         try:
             read(text)
         except units.UnitError as refused:
@@ -119,18 +125,18 @@ def test_quantities_are_shown_for_people() -> None:
     assert units.show_time(0) == "0 ns"
     assert units.show_size(6 * 2**20) == "6 MiB"
     assert units.show_share(0.001364) == "0.1364%"
-    assert str(units.buffer("0.01 bdp")) == "0.01bdp"
-    assert str(units.buffer("300ms")) == "300 ms"
+    assert str(units.parse_buffer("0.01 bdp")) == "0.01bdp"
+    assert str(units.parse_buffer("300ms")) == "300 ms"
 
 
 @pytest.mark.parametrize(
     ("read", "pattern", "texts"),
     [
-        (units.rate, units.RATE_PATTERN, "100mbit,10 Gbit,512kbit/s,1.5Mbits,1e3kbit"),
-        (units.seconds, units.TIME_PATTERN, "84ms,30s,5us,2min,.5 s"),
-        (units.share, units.SHARE_PATTERN, "0.1%,100 %"),
-        (units.size, units.SIZE_PATTERN, "6MiB,150kB,1 B"),
-        (units.buffer, units.BUFFER_PATTERN, "1bdp,2.5 BDP,100pkts,150kB,300ms"),
+        (units.parse_rate, units.RATE_PATTERN, "100mbit,10 Gbit,512kbit/s,1.5Mbits,1e3kbit"),
+        (units.parse_seconds, units.TIME_PATTERN, "84ms,30s,5us,2min,.5 s"),
+        (units.parse_share, units.SHARE_PATTERN, "0.1%,100 %"),
+        (units.parse_size, units.SIZE_PATTERN, "6MiB,150kB,1 B"),
+        (units.parse_buffer, units.BUFFER_PATTERN, "1bdp,2.5 BDP,100pkts,150kB,300ms"),
     ],
 )
 def test_an_editors_pattern_takes_what_the_reader_takes(read, pattern, texts: str) -> None:

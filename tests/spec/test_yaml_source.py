@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.spec.units import RATE_PATTERN, rate
+from gostlab.spec.units import RATE_PATTERN, parse_rate
 from gostlab.spec.yaml_source import (
     MAX_BYTES,
     BadInput,
@@ -18,7 +18,7 @@ from gostlab.spec.yaml_source import (
     mapping_of,
     one_of,
     parse_document,
-    quantity,
+    quantity_reader,
     read_mapping,
     text_of,
     whole_number,
@@ -26,7 +26,7 @@ from gostlab.spec.yaml_source import (
 )
 from tests.asked import refusal
 
-RATE = quantity(rate, RATE_PATTERN)
+RATE = quantity_reader(parse_rate, RATE_PATTERN)
 NAMED = {"x": KeySchema(text_of), "rate": KeySchema(RATE)}
 
 

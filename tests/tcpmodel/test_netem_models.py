@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from gostlab.tcpmodel.netem_models import correlated, state_loss
+from gostlab.tcpmodel.netem_models import correlated_events, state_loss
 
 DRAWS = 200_000
 CHAINS = [
@@ -70,7 +70,7 @@ def test_correlated_numbers_are_below_a_share_as_often_as_computed(
     for _ in range(DRAWS):
         number = (1 - correlation) * rng.random() + correlation * number
         below += number <= share
-    expected = correlated(share, correlation)
+    expected = correlated_events(share, correlation)
 
     low, high = expected.interval(DRAWS)
     assert low <= below <= high
@@ -79,4 +79,4 @@ def test_correlated_numbers_are_below_a_share_as_often_as_computed(
 
 def test_a_small_correlated_share_is_much_smaller_than_asked() -> None:
     """One percent with a correlation of 25 %: what tc's manual shows as an example."""
-    assert correlated(0.01, 0.25).share < 0.001
+    assert correlated_events(0.01, 0.25).share < 0.001

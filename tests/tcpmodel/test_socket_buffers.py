@@ -3,7 +3,7 @@
 
 import pytest
 
-from gostlab.tcpmodel.limits import MIB
+from gostlab.tcpmodel.run_limits import MIB
 from gostlab.tcpmodel.socket_buffers import (
     DEBIAN_BUFFERS,
     receive_window_share,

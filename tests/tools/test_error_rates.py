@@ -3,8 +3,8 @@
 
 import pytest
 
-from gostlab.analysis.load.published import Claim
-from gostlab.analysis.stats.published_targets import AGREES, DISAGREES, Target
+from gostlab.analysis.load.published import PublishedClaim
+from gostlab.analysis.stats.published_targets import AGREES, DISAGREES, TargetComparison
 from gostlab.analysis.stats.statistics import Summary
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
@@ -14,11 +14,13 @@ from tools.error_rates import FAULTS, Fault, faulty_runs
 QUICK = expand(load_experiment("validation"), quick=True)
 
 
-def target(value: float, name: str = "m") -> Target:
-    claim = Claim("goodput_mbit", None, 90.0, 110.0)
+def target(value: float, name: str = "m") -> TargetComparison:
+    claim = PublishedClaim("goodput_mbit", None, 90.0, 110.0)
     verdict = AGREES if 90.0 <= value <= 110.0 else DISAGREES
     got = Summary((value,), value, None)
-    return Target(name, name, "goodput", claim.sentence, got, verdict, "source", "", claim)
+    return TargetComparison(
+        name, name, "goodput", claim.sentence, got, verdict, "source", "", claim
+    )
 
 
 def test_a_form_disagrees_if_one_of_its_targets_does() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.guest.flow_result import ByStream, Ran, stream_shares
+from gostlab.guest.flow_result import FlowRun, StreamShares, stream_shares
 from gostlab.guest.probes import fidelity
 from gostlab.spec import preflight
 from gostlab.traffic import bulk
@@ -91,10 +91,10 @@ def test_a_tunnel_carries_streams_with_their_own_congestion_control(lab: Lab) ->
     assert done.flows["a"]["by_stream"]["streams"] == 5 and done.faults == {}
 
 
-def reports(folder: Path, client: dict[str, object], server: dict[str, object]) -> Ran:
+def reports(folder: Path, client: dict[str, object], server: dict[str, object]) -> FlowRun:
     (folder / "bulk.json").write_text(json.dumps(client), encoding="utf-8")
     (folder / "bulk-server-a.log").write_text(json.dumps(server) + "\n", encoding="utf-8")
-    return Ran("a", "bulk", 1.0, 5.1, report=folder / "bulk.json")
+    return FlowRun("a", "bulk", 1.0, 5.1, report=folder / "bulk.json")
 
 
 def test_goodput_is_the_receivers_bytes_from_the_first_write_to_the_end(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_goodput_is_the_receivers_bytes_from_the_first_write_to_the_end(tmp_path
 def test_what_a_flow_reports_is_held_against_the_kernels_count(
     early: int, counted: int, verdicts: list[str]
 ) -> None:
-    by_stream = ByStream(
+    by_stream = StreamShares(
         streams=3,
         connected_s=0.1,
         ended_early=early,
@@ -138,7 +138,7 @@ def test_what_a_flow_reports_is_held_against_the_kernels_count(
         jain=1,
         socket_bytes=counted,
     )
-    result = Ran("a", "bulk", 0, 1).result(goodput_bps=80_000, size_bytes=10_000, seconds=1)
+    result = FlowRun("a", "bulk", 0, 1).result(goodput_bps=80_000, size_bytes=10_000, seconds=1)
 
     checks = fidelity.check_streams([result, replace(result, by_stream=by_stream)])
 

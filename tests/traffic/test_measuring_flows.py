@@ -21,7 +21,7 @@ from gostlab.results.metrics import total_goodput_bps
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.traffic import udp
-from gostlab.traffic.ping import pings_in
+from gostlab.traffic.ping import parse_pings
 from tests.lab_command import said_by
 from tests.spec.test_flow import one
 
@@ -169,7 +169,9 @@ def test_a_udp_flow_is_what_its_receiver_got_while_it_arrived(
     assert told.sent_datagrams == sum(each[4] for each in (first, *FULL, last or [0] * 5))
     # The two ends' clocks are half a round trip apart.
     later_s = -0.05 if heading == "upload" else 0.05
-    assert udp.part(flow, report, 1.0 + later_s, 3.5 + later_s) == FlowInterval(25_000, None, 5, 30)
+    assert udp.interval_counts(flow, report, 1.0 + later_s, 3.5 + later_s) == FlowInterval(
+        25_000, None, 5, 30
+    )
 
 
 def test_few_udp_datagrams_are_as_long_under_way_as_they_are_sent(tmp_path: Path) -> None:
@@ -214,7 +216,7 @@ def test_irtts_report_and_the_echos_say_the_same(tmp_path: Path) -> None:
         "over": "tcp",
         "round_trips": [{"at_s": 0.0, "rtt_ms": 20.0}, {"at_s": 0.1, "rtt_ms": None}],
     }
-    assert pings_in(irtt) == pings_in(echo) == [(0.0, 20.0), (0.1, None)]
+    assert parse_pings(irtt) == parse_pings(echo) == [(0.0, 20.0), (0.1, None)]
 
     flow = one("{flows: {lag: {kind: ping}}}").flows[0]
     report = tmp_path / "ping.json"

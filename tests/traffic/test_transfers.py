@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.guest.flow_result import Ran
+from gostlab.guest.flow_result import FlowRun
 from gostlab.traffic import onoff, transfer
 from tests.asked import run_of
 from tests.sandboxed import Lab
@@ -79,11 +79,11 @@ def test_a_burst_that_does_not_get_its_rate_is_said(lab: Lab) -> None:
     assert "of the 20 Mbit/s" in done.checks["app_rate_a"]["reason"]
 
 
-def reports(folder: Path, kind: str, server: str, client: str = CLIENT) -> Ran:
+def reports(folder: Path, kind: str, server: str, client: str = CLIENT) -> FlowRun:
     """The reports of both ends of flow a, as its plugin finds them."""
     (folder / f"{kind}.json").write_text(client, encoding="utf-8")
     (folder / f"{kind}-server-a.log").write_text(server, encoding="utf-8")
-    return Ran("a", kind, 0.0, 1.0, report=folder / f"{kind}.json")
+    return FlowRun("a", kind, 0.0, 1.0, report=folder / f"{kind}.json")
 
 
 def test_a_transfers_time_is_from_before_the_connection_to_the_last_byte(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from gostlab.guest import video_client
-from gostlab.guest.flow_result import Ran, TrafficError
+from gostlab.guest.flow_result import FlowRun, TrafficError
 from gostlab.traffic import video
 from tests.asked import run_of
 from tests.sandboxed import Lab
@@ -43,7 +43,7 @@ def test_a_playback_has_startup_stalls_mean_and_switches() -> None:
     lines = [line(0, 400, 0.5), line(0.5, 800, 4, 1.5), line(4.5, 800, 1), line(5.5, 400, 1)]
     end = json.dumps({"ended_s": 8.0, "bytes": 25, "stalled_s": 0.25})
     report = "\n".join([*lines, end])
-    row = video.read(flow, report, Ran("a", "video", 0.0, 8.0))
+    row = video.read(flow, report, FlowRun("a", "video", 0.0, 8.0))
     assert row.playback == {
         "segments": 4,
         "startup_s": 0.5,
@@ -53,7 +53,7 @@ def test_a_playback_has_startup_stalls_mean_and_switches() -> None:
         "switches": 2,
     }
     assert row.bytes == 100 + 200 + 200 + 100 + 25
-    part = video.read(flow, report, Ran("a", "video", 0.0, 8.0, (4.0, 6.0)))
+    part = video.read(flow, report, FlowRun("a", "video", 0.0, 8.0, (4.0, 6.0)))
     assert part.playback is not None and part.playback["segments"] == 2
     assert part.playback["stalls"] == 0
     assert [at_s for at_s, _ in video.rows(report)] == [0, 0.5, 4.5, 5.5]
@@ -63,7 +63,7 @@ def test_a_video_of_which_nothing_arrives_fails_its_run() -> None:
     flow = run_of(flows="{a: {kind: video}}").flows[0]
     end = json.dumps({"ended_s": 8.0, "bytes": 25, "stalled_s": 0.0})
     with pytest.raises(TrafficError, match="no segment of its video arrived"):
-        video.read(flow, end, Ran("a", "video", 0.0, 8.0))
+        video.read(flow, end, FlowRun("a", "video", 0.0, 8.0))
 
 
 @pytest.mark.sandbox

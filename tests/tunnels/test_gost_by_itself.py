@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 from gostlab.bench.cpu_costs import free_ports
-from gostlab.install.locate import find_parts, has_since
+from gostlab.install.locate import find_parts, has_version
 from gostlab.registry.tunnels import GOST, tunnel_kinds
 from gostlab.tunnels.gost import ENVIRON
 from tests.lab_command import Gost
@@ -53,7 +53,7 @@ def kinds_of(version: str) -> list[str]:
     return [
         name
         for name, kind in KINDS.items()
-        if not kind.since or (version != RELAY and has_since(version, kind.since))
+        if not kind.since or (version != RELAY and has_version(version, kind.since))
     ]
 
 

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from gostlab.guest.network import Network
-from gostlab.guest.tunnel_context import Launch, TunnelProcesses, pairs_of
+from gostlab.guest.tunnel_context import TunnelLaunch, TunnelProcesses, pairs_of
 from gostlab.install.locate import TunnelBinary
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.run_spec import RunSpec
@@ -27,9 +27,9 @@ class Addresses:
         return ADDRESSES[node]
 
 
-def launch_of(run: RunSpec) -> Launch:
+def launch_of(run: RunSpec) -> TunnelLaunch:
     flow, flows = next(iter(pairs_of(run).items()))
-    return Launch(
+    return TunnelLaunch(
         cast(Network, Addresses()),
         run,
         GOST_3,

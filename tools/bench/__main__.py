@@ -26,7 +26,7 @@ from pathlib import Path
 
 from gostlab import sandbox
 from gostlab.bench import cpu_costs
-from gostlab.install.build_env import SetupError, Workbench
+from gostlab.install.build_env import InstallContext, SetupError
 from gostlab.install.locate import RELAY, tunnel_binary
 from gostlab.install.rootfs import provide_root
 from gostlab.registry.folders import ROOT
@@ -91,9 +91,9 @@ class Crowd:
 
     def run(self, duration_s: float) -> RunSpec:
         streams = 1 if self.pairs or not self.bulk else self.flows
-        kind = f"{{kind: bulk, streams: {streams}}}" if self.bulk else "null"
+        traffic_fields = f"{{kind: bulk, streams: {streams}}}" if self.bulk else "null"
         numbers = range(1, self.flows // streams + 1)
-        flows = ", ".join(f"f{number}: {kind}" for number in numbers)
+        flows = ", ".join(f"f{number}: {traffic_fields}" for number in numbers)
         topology = {"topology": "dumbbell"} if self.pairs else {}
         # Two initial windows per flow and the control connections: with less, flows lose their
         # first segments repeatedly and start seconds apart, and iperf3's server drops a client
@@ -263,7 +263,7 @@ def measure_root(bench: Bench) -> list[BenchMetric]:
         cache_folder = bench.folder()
         (cache_folder / "log").mkdir()
         try:
-            provide_root(Workbench(cache_folder, 1, lambda _: None, -1))
+            provide_root(InstallContext(cache_folder, 1, lambda _: None, -1))
         except SetupError as error:
             raise RuntimeError(str(error)) from error
         return time.monotonic() - began
@@ -293,7 +293,7 @@ def call_us(iperf3: str, relay: Path, rate: str) -> float:
     It includes the bytes, and is the source of the virtual clock's cost per call.
     """
     hop = cpu_costs.Hop(cpu_costs.RELAYS_NAME, relay, "ws")
-    with cpu_costs.chain(iperf3, hop, ",".join(map(str, sandbox.usable_cpus()))) as built:
+    with cpu_costs.run_chain(iperf3, hop, ",".join(map(str, sandbox.usable_cpus()))) as built:
         spent = cpu_costs.measure(built, cpu_costs.ChainLoad(1, rate))[hop.end("near")]
     return spent.cpu_ns / spent.calls / 1000
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gostlab.registry.folders import ROOT
-from gostlab.sandbox import children_s
+from gostlab.sandbox import children_cpu_s
 from gostlab.serve.class_file import ClassFile, load_class
 from tools.bench.harness import Bench
 from tools.bench.metrics import BenchMetric, print_metric
@@ -170,7 +170,7 @@ def load_class_server(
     folder: Path, *, students: int, every_s: float, for_s: float, jobs: int, kill: bool
 ) -> Tally:
     """Let students turn knobs for a while, and return what happened to their questions."""
-    before_s = children_s()
+    before_s = children_cpu_s()
     served, tally = ServedClass(folder, students, jobs), Tally()
     try:
         pages = [
@@ -190,7 +190,7 @@ def load_class_server(
             thread.join()
     finally:
         served.stop(signal.SIGINT)
-    tally.cpu_s = children_s() - before_s
+    tally.cpu_s = children_cpu_s() - before_s
     return tally
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import safe_read
-from gostlab.install.build_env import replacing
+from gostlab.install.build_env import replaced_folder
 from gostlab.registry.folders import ROOT, cache_folder
 from gostlab.results import read_series
-from gostlab.sandbox import children_s
+from gostlab.sandbox import children_cpu_s
 
 EXPERIMENT = """name: bench
 title: The benchmark's loads
@@ -81,9 +81,9 @@ class Version:
         count = len(list(scratch.iterdir()))
         task, folder = scratch / f"{count}.json", scratch / f"{count}-run"
         task.write_text(json.dumps(self.tasks[matrix]), encoding="utf-8")
-        before_s = children_s()
+        before_s = children_cpu_s()
         output = run_lab(self.checkout, "exec", str(task), str(folder))
-        spent_s = children_s() - before_s
+        spent_s = children_cpu_s() - before_s
         status = safe_read.read_json(folder / "status.json")
         if status["outcome"] != "ok":
             raise RuntimeError(f"a run of the benchmark failed: {output}")
@@ -108,7 +108,7 @@ def check_out(commit: str) -> Path:
     """Check out a commit into the cache and build its kernel. Raises RuntimeError."""
     folder = cache_folder() / "versions" / commit
     if not folder.is_dir():
-        with replacing(folder) as unpacked:
+        with replaced_folder(folder) as unpacked:
             git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "archive", commit]
             archive = subprocess.run(git, capture_output=True, check=False)
             if archive.returncode != 0:

@@ -45,11 +45,11 @@ def measure_loopback(bench: Bench) -> list[BenchMetric]:
     """Return the rates in the sandbox over those here, and the shipped table's error."""
     ways, iperf3 = select_newest(cpu_costs.hops_of(bench.parts)), bench.parts.iperf3[VERSION].path
     taken = cpu_costs.measure_repeats(str(iperf3), ways, bench.cpus[-1], bench.repeat)
-    loads_of = cpu_costs.by_program(taken)
-    programs = cpu_costs.costs_of(loads_of)
+    loads_of = cpu_costs.cheapest_by_program(taken)
+    programs = cpu_costs.compute_costs(loads_of)
     figures = []
     for hop, load in product((None, *ways), (*cpu_costs.FULL, cpu_costs.JUDGE)):
-        name = f"{cpu_costs.name_of(hop)}, {load.streams} stream{'s' * (load.streams > 1)}"
+        name = f"{cpu_costs.hop_name(hop)}, {load.streams} stream{'s' * (load.streams > 1)}"
         # The sandbox gives the same result every time.
         got = sandbox_mbit(iperf3, hop, load, programs)
         wanted = max(map(cpu_costs.chain_mbit, taken[hop, load]))
@@ -110,7 +110,7 @@ def sandbox_mbit(
         except (OSError, ValueError, KeyError):
             output = log.read_text(encoding="utf-8", errors="replace").strip()[-300:]
             raise RuntimeError(
-                f"{cpu_costs.name_of(hop)} did not run in the sandbox: {output}"
+                f"{cpu_costs.hop_name(hop)} did not run in the sandbox: {output}"
             ) from None
     return float(received["bits_per_second"]) / 1e6
 
@@ -157,7 +157,7 @@ def measure_cpus(bench: Bench) -> list[BenchMetric]:
 def speed_ratio(bench: Bench, cpus: int) -> float:
     """Return the sandbox's rate over this machine's, with one CPU per end or one for both."""
     iperf3, load = bench.parts.iperf3[VERSION].path, cpu_costs.ChainLoad(1)
-    with cpu_costs.chain(str(iperf3), None, *map(str, bench.cpus[:cpus])) as built:
+    with cpu_costs.run_chain(str(iperf3), None, *map(str, bench.cpus[:cpus])) as built:
         spent = cpu_costs.measure(built, load)
     # A byte costs less on one CPU, because the reader finds it in the cache.
     programs = {

@@ -34,7 +34,7 @@ def make_nothing(
         folder = Path(scratch)
         results.write_json(folder / "run.json", values)
         (folder / "outcome.json").write_text('{"outcome": "ok", "error": null, "guest_s": 0}')
-        results.finish(folder, 0.0, None)
+        results.finish_run_folder(folder, 0.0, None)
         return {"complaint": None, "files": worker.read_files(folder)}
 
 

@@ -34,7 +34,7 @@ class Bench:
         self.before = before
         self.parts = find_parts()
         self._kernel = require_kernel(self.parts)
-        self._handed = sandbox.hand_over(self.parts)
+        self._handed = sandbox.build_parts_json(self.parts)
         self.cpus = list(sandbox.usable_cpus())
         self._count = 0
 
@@ -78,16 +78,16 @@ class Bench:
     def start(self, run: RunSpec, cpu: int) -> tuple[sandbox.TimedProcess, Path]:
         folder = self.folder()
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
-        keep = sandbox.kept_visible(self.parts)
+        keep = sandbox.visible_paths(self.parts)
         return uml.start_run(self._kernel, run, folder, self._handed, keep, cpu, None), folder
 
     def time(self, *runs: RunSpec) -> Taken:
         """Time one run, or several in parallel with a CPU each. Raises RuntimeError."""
-        before_s = sandbox.children_s()
+        before_s = sandbox.children_cpu_s()
         started = [self.start(run, cpu) for run, cpu in zip(runs, self.cpus, strict=False)]
         for guest, _ in started:
             guest.wait()
-        spent_s = sandbox.children_s() - before_s
+        spent_s = sandbox.children_cpu_s() - before_s
         for _, folder in started:
             check(folder)
         return Taken(spent_s, started[0][1])

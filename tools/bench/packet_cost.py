@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gostlab.tcpmodel.limits import MTU_BYTES
+from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 # The nodes are in a row, as in topo.py.
 NODES = ("client", "wan_a", "wan_b", "gost", "target")

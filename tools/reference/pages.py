@@ -16,7 +16,7 @@ from gostlab.analysis.stats.throughput_model import MODELS
 from gostlab.cli import main, user_config
 from gostlab.cli.common import EXIT_CODES, ArgumentParser
 from gostlab.cli.environment_variables import VARIABLES
-from gostlab.cli.settings_help import as_code, default_of, meaning
+from gostlab.cli.settings_help import as_code, default_of, format_meaning
 from gostlab.registry.congestion_controls import IN_LINUX, shipped_controls
 from gostlab.registry.folders import ROOT, from_root
 from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED, declared_kernels
@@ -30,8 +30,8 @@ from gostlab.spec.experiment import (
     ExperimentFile,
     Matrix,
     Published,
-    Quick,
-    Until,
+    QuickForm,
+    StoppingRule,
     experiment_schema,
 )
 from gostlab.spec.impairments import (
@@ -106,8 +106,8 @@ def page_tables() -> dict[str, Any]:
         "outage": OUTAGE_FIELDS,
         "experiment": keys_of(ExperimentFile),
         "matrix": keys_of(Matrix),
-        "until": keys_of(Until),
-        "quick": keys_of(Quick),
+        "until": keys_of(StoppingRule),
+        "quick": keys_of(QuickForm),
         "published": keys_of(Published),
         "profile": keys_of(Profile),
         "direction": keys_of(ProfileDirection),
@@ -116,7 +116,7 @@ def page_tables() -> dict[str, Any]:
         **{name: fields_table(fields_of_file) for name, fields_of_file in fields.items()},
         "settings": settings_table(SETTINGS),
         "columns": table(("column", "what"), ((code(n), says) for n, says in COLUMN_SAYS.items())),
-        "path_words": as_code(PATH_FIELDS),
+        "describe_path": as_code(PATH_FIELDS),
         "legs": as_code(LEGS),
         "figures": table(
             ("figure", "what"), ((code(metric.name), metric.heading) for metric in METRICS)
@@ -180,7 +180,7 @@ def page_tables() -> dict[str, Any]:
 def settings_table(fields: Mapping[str, KeySchema]) -> str:
     """Return a table of the settings with their defaults."""
     rows = (
-        (code(name), meaning(field), default_of(name, field), as_code([field.example]))
+        (code(name), format_meaning(field), default_of(name, field), as_code([field.example]))
         for name, field in fields.items()
     )
     return table(("setting", "what", "default", "like"), rows)
@@ -190,7 +190,7 @@ def fields_table(fields: Mapping[str, KeySchema]) -> str:
     rows = []
     for name, field in fields.items():
         key = code(name) + (" (needed)" if field.required else "")
-        rows.append((key, meaning(field), as_code([field.example])))
+        rows.append((key, format_meaning(field), as_code([field.example])))
     return table(("key", "what", "like"), rows)
 
 

@@ -21,7 +21,7 @@ def write_site(results: Path, experiments: Sequence[str], out: Path) -> Path:
     experiments: sections of the page of studies to renew, the others stay (none: all that have
     results, and no others). Raises BadInput, MissingPart, OSError.
     """
-    names = api.reported(results, experiments)
+    names = api.select_experiments(results, experiments)
     if find_spec("sphinx") is None:
         raise MissingPart("the site's generator is not there: run ./lab setup --with site")
     sources = site.write_site(results, names, out, keep=bool(experiments))
@@ -39,7 +39,7 @@ def write_docs(results: Path, experiments: Sequence[str], out: Path) -> list[Pat
 
     They have cells with five runs and more; what has none stays as it is. Raises BadInput, OSError.
     """
-    names = api.reported(results, experiments)
+    names = api.select_experiments(results, experiments)
     results_page = out / "results.md"
     summary.update_pages(out)
     pages = sorted(page for page in out.rglob("*.md") if page != results_page)

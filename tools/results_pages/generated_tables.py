@@ -23,25 +23,25 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gostlab.analysis.load.json_safe import Scalar
-from gostlab.analysis.load.published import Study, load_study, questions
+from gostlab.analysis.load.published import Study, load_study, question_keys
 from gostlab.analysis.load.run_folder import RunFolder
-from gostlab.analysis.load.run_json import question, read_run_json
+from gostlab.analysis.load.run_json import question_key, read_run_json
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting.plot import Sweep, drawing_of, words_for
+from gostlab.analysis.load.untrusted_json import Scalar
+from gostlab.analysis.plotting.plot import MatrixInput, find_drawing, plot_names
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import Cell, MatrixResults, to_matrices
 from gostlab.analysis.stats.metrics import BY_KEY, metric_of
 from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.statistics import Summary
-from gostlab.analysis.stats.text_table import (
+from gostlab.analysis.stats.table_formats import (
     MISSING,
     NBSP,
     Column,
     Table,
     cc_name,
-    count,
-    span_words,
+    format_count,
+    format_range,
     text_columns,
 )
 from gostlab.atomic_write import write_whole
@@ -189,7 +189,7 @@ def load_fullest(results: Path, experiment: str) -> Mapping[str, MatrixResults]:
     """Return the variant with most runs of each matrix that the experiment's file requests."""
     if not (results / experiment).is_dir():
         return {}  # without results the file need not be read
-    forms = (questions(experiment, quick=quick) for quick in (False, True))
+    forms = (question_keys(experiment, quick=quick) for quick in (False, True))
     requested = frozenset().union(*(form_questions for form_questions in forms if form_questions))
     results_found = load_results(results, experiment, requested)
     matrices: dict[str, MatrixResults] = {}
@@ -254,8 +254,8 @@ def plot_tables(study: Study, matrices: Sequence[MatrixResults]) -> list[str]:
     lines = [""]
     for matrix in matrices:
         enough = tuple(cell for cell in matrix.cells if len(cell.counted) >= MIN_RUNS)
-        sweep = Sweep(replace(matrix, cells=enough), matrices, study)
-        for drawing in map(drawing_of, words_for(matrix)):
+        sweep = MatrixInput(replace(matrix, cells=enough), matrices, study)
+        for drawing in map(find_drawing, plot_names(matrix)):
             cells = sweep.table(enough, borrows=drawing.borrows)
             for table in drawing.tables(sweep, cells, "") if drawing.tables else ():
                 lines += [*table.lines(), ""]
@@ -347,7 +347,7 @@ def spread(summary: Summary, show: Show) -> str:
 # -- targets
 
 
-def targets_table(query: TableQuery, rows: Sequence[published_targets.Target]) -> Table:
+def targets_table(query: TableQuery, rows: Sequence[published_targets.TargetComparison]) -> Table:
     """Compare the published values of some matrices with the lab's and an earlier table's."""
     before = read_earlier(query.since) if query.since else {}
     table_rows = []
@@ -390,7 +390,7 @@ def targets_table(query: TableQuery, rows: Sequence[published_targets.Target]) -
         *(text_columns(figure="figure") if several else ()),
         Column("asked", "published, or band"),
         Column("got", f"lab: {of_one}median (least–most)"),
-        Column("n", "n", count),
+        Column("n", "n", format_count),
         *text_columns(verdict="verdict"),
     ]
     if before:
@@ -447,7 +447,7 @@ def foot_of(query: TableQuery, matrices: Sequence[MatrixResults], note: str = ""
     figures = ", ".join(dict.fromkeys(figure_words(entry) for entry in query.figures))
     medians = "Medians" if query.tables else f"Medians, least to most in brackets: {figures}"
     parts = [note if query.targets else medians]
-    parts.append(f"n = {span_words(min(enough), max(enough))}" if enough else "")
+    parts.append(f"n = {format_range(min(enough), max(enough))}" if enough else "")
     parts.append(f"{len(counted)} runs count" + (f", {degraded} degraded" if degraded else ""))
     parts.append(f"{DEGRADED}: degraded" if degraded and not query.targets else "")
     if few:
@@ -469,11 +469,11 @@ def commands_of(
 ) -> list[str]:
     """Return the commands that produce matrices' runs; more than most_named are counted."""
     forms: dict[tuple[bool, int], list[str]] = {}
-    quickly = questions(experiment, quick=True) or frozenset()
-    fully = questions(experiment) or frozenset()
+    quickly = question_keys(experiment, quick=True) or frozenset()
+    fully = question_keys(experiment) or frozenset()
     for matrix in matrices:
         run: RunFolder = next(run for run in matrix.runs)
-        asks = question(read_run_json(run.folder))
+        asks = question_key(read_run_json(run.folder))
         sizes = [len(cell.runs) for cell in matrix.cells]
         key = (asks in quickly and asks not in fully, max(sizes))
         forms.setdefault(key, []).append(matrix.name)

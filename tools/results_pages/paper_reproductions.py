@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gostlab.analysis.load.published import Study, questions
-from gostlab.analysis.load.run_json import question, read_run_json
+from gostlab.analysis.load.published import Study, question_keys
+from gostlab.analysis.load.run_json import question_key, read_run_json
 from gostlab.analysis.load.runs import ExperimentFolders, load_results
-from gostlab.analysis.plotting.style import save
+from gostlab.analysis.plotting.style import save_figure
 from gostlab.analysis.report import tables
 from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.report.report import page_template
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import runs_per_cell, to_matrices
 from gostlab.analysis.stats.provenance import made_by_line
-from gostlab.analysis.stats.text_table import NBSP, count_of, escape_markdown, span_words
+from gostlab.analysis.stats.table_formats import NBSP, escape_markdown, format_range, pluralize
 from gostlab.atomic_write import write_whole
 from tools.results_pages.generated_tables import read_generated, sections_in, write_generated
 
@@ -57,7 +57,7 @@ def write_studies_page(
     parts = dict(kept_sections)
     for chapter, form in zip(chapters, forms, strict=True):
         for picture in chapter.pictures:
-            write_whole(folder / f"{picture.name}.png", save(picture.figure, "png"))
+            write_whole(folder / f"{picture.name}.png", save_figure(picture.figure, "png"))
         row = overview_row(chapter, form.quick)
         parts[chapter.study.name] = StudySection(row, section(chapter, folder.name, form.quick))
     names = sorted(parts) if kept_sections else parts  # by name, if something stays
@@ -102,11 +102,11 @@ def form_of(folder: Path, name: str) -> StudyForm:
     The quick form is used if it has runs and less than half of the full form has been run; for a
     matrix that only the quick form has, that holds for the whole. folder: the experiment's results.
     """
-    full, quick = questions(name), questions(name, quick=True)
+    full, quick = question_keys(name), question_keys(name, quick=True)
     if full is None or quick is None:
         return StudyForm()
     paths = folder.iterdir() if folder.is_dir() else ()
-    answered = {question(read_run_json(path)) for path in paths if path.is_dir()}
+    answered = {question_key(read_run_json(path)) for path in paths if path.is_dir()}
     asking: set[str] = set()
     quick_matrices = []
     for matrix in sorted({matrix_name(form_question) for form_question in full | quick}):
@@ -181,8 +181,8 @@ def summary_of(chapter: Chapter) -> str:
     matrices = len(chapter.parts)
     pictures = sum(len(part.pictures) for part in chapter.parts)
     parts = [
-        count_of(matrices, "matrix", "matrices") if matrices else "",
-        count_of(pictures, "figure") if pictures else "",
+        pluralize(matrices, "matrix", "matrices") if matrices else "",
+        pluralize(pictures, "figure") if pictures else "",
         "every published number" if chapter.target_table is not None else "",
     ]
     return ", ".join(filter(None, parts)) or "nothing"
@@ -203,7 +203,7 @@ def describe_runs(chapter: Chapter) -> str:
     return (
         f"{' and '.join(machines) or 'unknown machine'};"
         f" profile{'' if len(profiles) == 1 else 's'} {', '.join(profiles[:6])}{more};"
-        f" {len(counted)} runs, n = {span_words(sizes[0], sizes[-1])} per cell;"
+        f" {len(counted)} runs, n = {format_range(sizes[0], sizes[-1])} per cell;"
         f" {duration(sum(run.load_s for run in counted))} of load{wall_text}."
     )
 
@@ -221,8 +221,8 @@ def set_aside(results: ExperimentFolders) -> dict[str, Any]:
     """List the degraded and the uncounted runs with reasons, and count them."""
     degraded = [run for run in results.runs if run.counts and run.verdict == "degraded"]
     out = [run for run in results.runs if not run.counts]
-    listed = [(run.name, "degraded", tables.why(run)) for run in degraded]
-    listed += [(run.name, tables.state_of(run), tables.why(run)) for run in out]
+    listed = [(run.name, "degraded", tables.problem_reason(run)) for run in degraded]
+    listed += [(run.name, tables.state_of(run), tables.problem_reason(run)) for run in out]
     listed += [(broken_run.name, "unreadable", broken_run.error) for broken_run in results.broken]
     return {
         "all": len(results.runs) + len(results.broken),

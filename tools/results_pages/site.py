@@ -15,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from gostlab.analysis.load.published import load_study
-from gostlab.analysis.stats.text_table import Column, Table, text_columns
+from gostlab.analysis.stats.table_formats import Column, Table, text_columns
 from gostlab.atomic_write import write_whole
 from gostlab.registry.folders import ROOT
 from gostlab.spec.fit_record import FitRecord

@@ -16,14 +16,14 @@ from textwrap import wrap
 
 from PIL import Image
 
-from gostlab.analysis.load.published import is_about, load_study
+from gostlab.analysis.load.published import applies_to_run, load_study
 from gostlab.analysis.load.runs import ExperimentFolders
-from gostlab.analysis.plotting.style import save
+from gostlab.analysis.plotting.style import save_figure
 from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.report.report import page_template
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import MatrixResults, to_matrices
-from gostlab.analysis.stats.text_table import escape_markdown, span_words
+from gostlab.analysis.stats.table_formats import escape_markdown, format_range
 from gostlab.atomic_write import write_whole
 from tools.results_pages.generated_tables import (
     MIN_RUNS,
@@ -62,8 +62,8 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
         first, _ = chapter.study.matrix_titles[0]
         if name in before and all(part.matrix != first for part in chapter.parts):
             continue
-        if picture := chapter.shown:
-            write_whole(folder / f"{name}.png", fewer_colours(save(picture.figure, "png")))
+        if picture := chapter.main_figure:
+            write_whole(folder / f"{name}.png", fewer_colours(save_figure(picture.figure, "png")))
         sections[name] = section_of(chapter, folder.name)
     page = page_template("summary.md.j2", HERE).render(
         command=COMMAND, least=MIN_RUNS, sections=[sections[name] for name in sorted(sections)]
@@ -80,7 +80,7 @@ def write_matrix_pictures(chapter: Chapter, page: Path, folder: Path) -> None:
     for part in chapter.parts:
         picture = folder / f"{chapter.study.name}-{part.matrix}.png"
         if part.pictures and f"]({folder.name}/{picture.name})" in page_text:
-            write_whole(picture, fewer_colours(save(part.pictures[0].figure, "png")))
+            write_whole(picture, fewer_colours(save_figure(part.pictures[0].figure, "png")))
 
 
 def update_pages(folder: Path) -> None:
@@ -114,14 +114,14 @@ def chapter_of(results: Path, name: str) -> Chapter | None:
     published = tuple(
         published_entry
         for published_entry in study.published
-        if any(is_about(published_entry, run) for run in cells)
+        if any(applies_to_run(published_entry, run) for run in cells)
     )
     judged = replace(study, published=published)
     return to_chapter(judged, ExperimentFolders(name, enough, ())) if enough else None
 
 
 def section_of(chapter: Chapter, folder: str) -> str:
-    study, picture = chapter.study, chapter.shown
+    study, picture = chapter.study, chapter.main_figure
     matrices = to_matrices(chapter.results.runs, study)
     return str(
         page_template("summary-section.md.j2", HERE).render(
@@ -150,7 +150,7 @@ def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
     judged = [row for row in chapter.targets if row.n >= MIN_RUNS]
     agree = sum(row.verdict == published_targets.AGREES for row in judged)
     parts = [
-        f"{len(runs)} runs, n = {span_words(min(sizes), max(sizes))}",
+        f"{len(runs)} runs, n = {format_range(min(sizes), max(sizes))}",
         f"{degraded} degraded" if degraded else "",
         f"{agree} of {len(judged)} published numbers agree" if judged else "",
         f"spread: {chapter.first.spread.replace(' to ', '–')}" if chapter.first.spread else "",

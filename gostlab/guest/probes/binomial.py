@@ -10,7 +10,7 @@ import math
 FAR_SD, FAR = 12.0, 40.0
 
 
-def interval(confidence: float, count: int, chance: float) -> tuple[int, int]:
+def central_interval(confidence: float, count: int, chance: float) -> tuple[int, int]:
     """Return the central interval of the successes among `count` trials.
 
     At most half of 1 - confidence lies below and above it: it consists of the quantiles of both

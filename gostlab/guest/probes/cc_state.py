@@ -26,7 +26,7 @@ RAW, FILE = "cc_state.raw", "cc_state.jsonl.gz"
 
 
 @dataclass(frozen=True)
-class Shown:
+class StateLine:
     """One line of a module: the state of a socket's congestion control."""
 
     local: str  # ip:port
@@ -35,7 +35,7 @@ class Shown:
     values: dict[str, int | str]
 
 
-def parse_shown(line: str) -> Shown | None:
+def parse_state_line(line: str) -> StateLine | None:
     """Parse a line of /proc/gostlab-<module>, or return None.
 
     A name `phase=A|B` makes its value a text.
@@ -50,7 +50,7 @@ def parse_shown(line: str) -> Shown | None:
         labels = meanings.split("|") if meanings else []
         number = int(value)
         state[key] = labels[number] if 0 <= number < len(labels) else number
-    return Shown(fields[1], fields[2], int(fields[0]) / 1e9, state)
+    return StateLine(fields[1], fields[2], int(fields[0]) / 1e9, state)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def save_states(folder: Path, started_s: float) -> StatesRecord | None:
             if line.startswith("lost "):
                 lost += int(line.split()[1])
                 continue
-            state = parse_shown(line)
+            state = parse_state_line(line)
             flow = flows.get((state.local, state.peer)) if state is not None else None
             if state is None or flow is None:
                 continue

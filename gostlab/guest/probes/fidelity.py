@@ -9,7 +9,7 @@ from typing import Any
 from gostlab.guest.flow_result import SERVER, FlowResult
 from gostlab.guest.probes import binomial
 from gostlab.guest.probes.first_last_byte import SendTimes
-from gostlab.guest.probes.timer_lateness import Gap
+from gostlab.guest.probes.timer_lateness import DepartureGap
 from gostlab.install.locate import version_tuple
 from gostlab.install.parts_json import KernelJson
 from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED
@@ -21,9 +21,9 @@ from gostlab.spec.flow import FlowSpec, cc_at
 from gostlab.spec.path_spec import LossSpec, PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.units import show_rate
-from gostlab.tcpmodel.limits import MIN_ROUND_TRIPS, UDP_BURST_PKTS
-from gostlab.tcpmodel.netem_models import LongRun, correlated, state_loss
-from gostlab.tcpmodel.rate_steps import CapacityOf
+from gostlab.tcpmodel.netem_models import LongRun, correlated_events, state_loss
+from gostlab.tcpmodel.rate_steps import SteppedCapacity
+from gostlab.tcpmodel.run_limits import MIN_ROUND_TRIPS, UDP_BURST_PKTS
 
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
 IDLE_RTT_TOLERANCE_MS = 0.1
@@ -230,11 +230,13 @@ def check_cc(
     the kernel's.
     """
     checks = check_cc_by_end(legs, run)
-    kind = tunnel_kind(run.tunnel)
+    declaration = tunnel_kind(run.tunnel)
     # Of a chain both of its paths' connections, unless ends have congestion controls of their own.
-    crossing = {kind.path_leg} | (set() if run.cc_by_end else {"wan2"})
+    crossing = {declaration.path_leg} | (set() if run.cc_by_end else {"wan2"})
     for flow in run.flows:
-        if flow.cc is None or (flow.takes_tunnel and not kind.is_direct and not kind.path_leg):
+        if flow.cc is None or (
+            flow.takes_tunnel and not declaration.is_direct and not declaration.path_leg
+        ):
             continue
         if flow.name in in_datagrams:
             detail = (
@@ -244,7 +246,7 @@ def check_cc(
             continue
         across = [leg for leg in legs if leg["leg"] in crossing]
         flow_legs = [leg for leg in across if leg["flow"] == flow.name]
-        one_for_all = kind.is_vpn or run.tunnel_options.get("shared") == "on"
+        one_for_all = declaration.is_vpn or run.tunnel_options.get("shared") == "on"
         seen = sorted({cc for leg in flow_legs for cc in leg["cc"]})
         if not seen and (flow.traffic.is_brief or (one_for_all and not flow_legs)):
             # one connection for all that it carries, or the same program's others
@@ -341,7 +343,7 @@ def check_tcp_memory(
     )
 
 
-def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) -> Check:
+def check_flow_durations(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) -> Check:
     """Check that every flow ran its time, and that the shortest time is long enough."""
     ran = {flow.name: flow.ended_s - flow.started_s for flow in flows}
     for flow in run.flows:
@@ -370,7 +372,7 @@ def check_length(run: RunSpec, load_s: float, flows: Sequence[FlowResult] = ()) 
     return Check("run_length", "degraded", shortest.duration_s, round(load_s, 3), "s", reason)
 
 
-def check_instants(run: RunSpec, times: Callable[[str], SendTimes | None]) -> list[Check]:
+def check_flow_times(run: RunSpec, times: Callable[[str], SendTimes | None]) -> list[Check]:
     """Check that the data of several iperf3 flows began and ended on time, but for a round trip.
 
     For a start it is the idle path's round trip; for an end the last one that its socket saw, as
@@ -418,7 +420,7 @@ def payload_share(run: RunSpec, *, datagrams: bool) -> float:
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedRate:
     """The rate that one flow, or all of a direction, got through one bottleneck."""
 
     whose: str
@@ -431,7 +433,7 @@ class Carried:
         return self.got_bps / self.max_bps if self.max_bps else 0.0
 
 
-def check_rate(carried: Carried) -> Check:
+def check_rate(carried: CarriedRate) -> Check:
     """Compare what came through a bottleneck with what it can carry.
 
     The clocks at both ends are allowed for. In a part of the load the payload may also be what a
@@ -461,7 +463,7 @@ def check_replay(run: RunSpec, samples: Sequence[QueueRow]) -> list[Check]:
     if len(steps) <= REPLAY_CHANGES or len({row["dev"] for row in rows}) != 1:
         return []
     requested = error = 0.0
-    capacity = CapacityOf(steps)
+    capacity = SteppedCapacity(steps)
     for before, after in itertools.pairwise(rows):
         wanted = capacity.bits(before["t_s"], after["t_s"])
         if 8 * before["backlog_bytes"] >= wanted:
@@ -727,7 +729,7 @@ def long_run_of(loss: LossSpec) -> LongRun | None:
         p31, p32, p23, p14 = (value or 0.0 for value in (loss.r, loss.p32, loss.p23, loss.p14))
         return state_loss(loss.p, p31, p32, p23, p14)
     if loss.model == "random" and loss.correlation:
-        return correlated(loss.p, loss.correlation)
+        return correlated_events(loss.p, loss.correlation)
     return None
 
 
@@ -738,7 +740,7 @@ def check_share(name: str, what: str, expected: LongRun, got: int | None, trials
         return Check(name, "ok", None, None, "packets", reason)
     independent = expected.variance == expected.share * (1 - expected.share)
     low, high = (
-        binomial.interval(LOSS_CONFIDENCE, trials, expected.share)
+        binomial.central_interval(LOSS_CONFIDENCE, trials, expected.share)
         if independent
         else expected.interval(trials)
     )
@@ -765,7 +767,7 @@ def check_reordered(name: str, reorder: ReorderSpec, counts: Mapping[str, int]) 
     passed = counts["sent_pkts"] + counts["backlog_pkts"]
     reordered = counts["reordered"]
     choices = max(reordered, passed - (reorder.distance - 1) * (reordered + 1))
-    expected = correlated(reorder.share, reorder.correlation)
+    expected = correlated_events(reorder.share, reorder.correlation)
     return check_share(name, "reordered", expected, reordered, choices)
 
 
@@ -777,14 +779,14 @@ def check_duplicated(
     duplicated = counts.get("duplicated")
     # A packet that is duplicated and lost is one that passes.
     clones = 0 if duplicated is None else round(duplicated * (1 - loss.p))
-    expected = correlated(duplicate.share, duplicate.correlation)
+    expected = correlated_events(duplicate.share, duplicate.correlation)
     return check_share(name, "duplicated", expected, duplicated, entered - clones)
 
 
 def check_corrupted(name: str, corrupt: ShareSpec, counts: Mapping[str, int]) -> Check:
     """Check in how many packets netem flipped a bit, among those that it did not lose."""
     passed = counts["sent_pkts"] + counts["backlog_pkts"]
-    expected = correlated(corrupt.share, corrupt.correlation)
+    expected = correlated_events(corrupt.share, corrupt.correlation)
     return check_share(name, "corrupted", expected, counts.get("corrupted"), passed)
 
 
@@ -830,7 +832,7 @@ def check_outages(
 
 def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
     """Check a delay line's drops against the 99.99 % interval of its loss."""
-    low, high = binomial.interval(LOSS_CONFIDENCE, offered, asked)
+    low, high = binomial.central_interval(LOSS_CONFIDENCE, offered, asked)
     bad, percent = not low <= drops <= high, 100 * asked
     return make_check(
         "loss", bad, [low, high], drops, name, offered=offered, percent=percent, low=low, high=high
@@ -1000,7 +1002,7 @@ def check_sampler_gap(interval_s: float, longest_s: float) -> Check:
     return make_check("sampler_gap", bad, interval_s, round(longest_s, 6), longest=longest_s)
 
 
-def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
+def check_departures(gaps: Sequence[DepartureGap] | str) -> list[Check]:
     """Check the departures from a backlogged bottleneck against its rate.
 
     Each gap is checked, and all of them together; `gaps` may be the reason why none were measured.
@@ -1043,7 +1045,7 @@ def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
 
 def check_wakeups(
     late_ms: Sequence[float],
-    gaps: Sequence[Gap] | str,
+    gaps: Sequence[DepartureGap] | str,
     idle_share: float,
     *,
     known_to_lose: bool = False,

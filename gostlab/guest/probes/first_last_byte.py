@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from gostlab.guest.probes.netlink import NO_MIN_RTT, Sending
+from gostlab.guest.probes.netlink import NO_MIN_RTT, SendingInfo
 
 # iperf3's cookie, which each of its connections sends first, has 37 bytes; the options of its
 # control connection have some hundred more.
@@ -20,7 +20,7 @@ LAST_LEGS = {"near": FIRST_LEGS["far"], "far": FIRST_LEGS["near"]}
 
 
 @dataclass(slots=True)
-class Sent:
+class SentData:
     """The data sent by one socket, as far as samples show. Times are seconds of the load."""
 
     busy_before_ms: float  # busy time of its cookie; a round trip until a sample shows it
@@ -31,12 +31,12 @@ class Sent:
     srtt_ms: float = 0.0
 
     @classmethod
-    def of(cls, end: str, seen: Sending) -> Self:
+    def of(cls, end: str, seen: SendingInfo) -> Self:
         """Create the state of a socket at the first sample that shows it."""
         knows_rtt = end == "near" and seen.min_rtt_us != NO_MIN_RTT  # the far end sends no cookie
         return cls(seen.min_rtt_us / 1000 if knows_rtt else 0.0)
 
-    def note(self, at_s: float, before_s: float, seen: Sending, *, sends_data: bool) -> None:
+    def note(self, at_s: float, before_s: float, seen: SendingInfo, *, sends_data: bool) -> None:
         """Update the state from a sample, given the time of the sample before it."""
         self.is_data |= sends_data
         if seen.data_segments_out == self.segments_sent:
@@ -61,7 +61,7 @@ class SendTimes:
     srtt_ms: float
 
     @classmethod
-    def of(cls, sockets: Iterable[Sent]) -> Self | None:
+    def of(cls, sockets: Iterable[SentData]) -> Self | None:
         """Compute the times from the sockets of a flow's program, or None if none sent enough."""
         data_sockets = [sent for sent in sockets if sent.is_data]
         began = [sent.began_s for sent in data_sockets if sent.began_s is not None]

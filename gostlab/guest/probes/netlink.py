@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from gostlab.guest.namespaces import inside
+from gostlab.guest.namespaces import entered_namespace
 from gostlab.registry.plugins import origin_of
 from gostlab.registry.qdiscs import marking_kinds
 
@@ -56,7 +56,7 @@ SENDING = struct.Struct("=16xI4xII12xI20xI48xQ20xI4xI8xQ")
 NO_MIN_RTT = 0xFFFFFFFF
 
 
-class Sending(NamedTuple):
+class SendingInfo(NamedTuple):
     """The tcp_info fields that are read of every socket at every sample."""
 
     mss: int
@@ -83,7 +83,7 @@ def open_in(namespace: int | Path, protocol: int, groups: int = 0) -> socket.soc
 
     Raises OSError.
     """
-    with inside(namespace):
+    with entered_namespace(namespace):
         opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
         opened.bind((0, groups))
     return opened
@@ -92,20 +92,20 @@ def open_in(namespace: int | Path, protocol: int, groups: int = 0) -> socket.soc
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
     offset = 0
     while offset + 16 <= len(data):
-        length, kind = struct.unpack_from("=IH", data, offset)
+        length, message_type = struct.unpack_from("=IH", data, offset)
         if length < 16:
             return
-        yield kind, data[offset + 16 : offset + length]
+        yield message_type, data[offset + 16 : offset + length]
         offset += (length + 3) & ~3
 
 
-def attributes_of(data: bytes, at: int) -> dict[int, bytes]:
+def parse_attributes(data: bytes, at: int) -> dict[int, bytes]:
     values: dict[int, bytes] = {}
     while at + 4 <= len(data):
-        length, kind = struct.unpack_from("=HH", data, at)
+        length, attribute_type = struct.unpack_from("=HH", data, at)
         if length < 4:
             break
-        values[kind & 0x3FFF] = data[at + 4 : at + length]
+        values[attribute_type & 0x3FFF] = data[at + 4 : at + length]
         at += (length + 3) & ~3
     return values
 
@@ -150,11 +150,11 @@ class SocketMessage:
         return name.rstrip(b"\0").decode() if name else None
 
     @property
-    def sending(self) -> Sending:
-        return Sending._make(SENDING.unpack_from(self.attributes[INET_DIAG_INFO]))
+    def sending(self) -> SendingInfo:
+        return SendingInfo._make(SENDING.unpack_from(self.attributes[INET_DIAG_INFO]))
 
 
-def tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
+def read_tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
     """Return every live TCP socket of a namespace.
 
     Dual-stack listeners have IPv4 peers as IPv6.
@@ -176,14 +176,14 @@ class MessageLayout:
         heads, expected, read = "=72x", [], []
         at = 72
         while at + 4 <= len(body):
-            length, kind = struct.unpack_from("=HH", body, at)
+            length, attribute_type = struct.unpack_from("=HH", body, at)
             if length < 4:
                 break
             padded = (length + 3) & ~3
             heads += f"4s{min(padded, len(body) - at) - 4}x"
             expected.append(body[at : at + 4])
-            if kind & 0x3FFF in READ_ATTRIBUTES:
-                read.append((kind & 0x3FFF, at + 4, at + length))
+            if attribute_type & 0x3FFF in READ_ATTRIBUTES:
+                read.append((attribute_type & 0x3FFF, at + 4, at + length))
             at += padded
         return cls(struct.Struct(heads), tuple(expected), tuple(read))
 
@@ -195,7 +195,7 @@ def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
         layout = layouts.get(len(body))
         if layout is None or layout.heads.unpack_from(body) != layout.expected:
             layout = layouts[len(body)] = MessageLayout.of(body)
-        attributes = {kind: body[begin:end] for kind, begin, end in layout.read}
+        attributes = {attribute_type: body[begin:end] for attribute_type, begin, end in layout.read}
         if INET_DIAG_INFO in attributes and body[1] != TCP_LISTEN:
             yield SocketMessage(body, attributes)
 
@@ -273,7 +273,7 @@ def watch_closed_sockets(pid: int) -> socket.socket:
     return link
 
 
-def closed_sockets(link: socket.socket) -> list[SocketMessage]:
+def read_closed_sockets(link: socket.socket) -> list[SocketMessage]:
     """Return the sockets destroyed since the last call.
 
     Raises OSError (ENOBUFS) if some were missed.
@@ -285,7 +285,7 @@ def closed_sockets(link: socket.socket) -> list[SocketMessage]:
         except BlockingIOError:
             return messages
         messages += socket_messages(
-            body for kind, body in _messages(data) if kind == SOCK_DIAG_BY_FAMILY
+            body for message_type, body in _messages(data) if message_type == SOCK_DIAG_BY_FAMILY
         )
 
 
@@ -295,21 +295,21 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     Returns None for a qdisc that marks none. Raises ValueError if the statistics are shorter than
     declared.
     """
-    kind = marking_kinds().get(name)
-    if kind is None:
+    declaration = marking_kinds().get(name)
+    if declaration is None:
         return None
-    parts, offsets = [statistics], (kind.marks_at, *kind.marks_also)
-    if kind.marks_in:
-        outer, inner = kind.marks_in
-        lists = attributes_of(attributes_of(statistics, 0).get(outer, b""), 0)
+    parts, offsets = [statistics], (declaration.marks_at, *declaration.marks_also)
+    if declaration.marks_in:
+        outer, inner = declaration.marks_in
+        lists = parse_attributes(parse_attributes(statistics, 0).get(outer, b""), 0)
         parts, offsets = (
-            [attributes_of(queue, 0).get(inner, bytes(4)) for queue in lists.values()],
+            [parse_attributes(queue, 0).get(inner, bytes(4)) for queue in lists.values()],
             (0,),
         )
     if any(len(part) < max(offsets) + 4 for part in parts):
         raise ValueError(
             f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
-            f" marks where {origin_of(kind)} says (marks_at, marks_in)"
+            f" marks where {origin_of(declaration)} says (marks_at, marks_in)"
         )
     return sum(
         int(struct.unpack_from("=I", part, part_offset)[0])
@@ -318,7 +318,7 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     )
 
 
-def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:
+def read_qdisc_statistics(link: socket.socket) -> dict[int, dict[str, int]]:
     """Return the statistics of every root qdisc of a namespace, by interface index.
 
     They are those of queues.jsonl. `marks` exists if a qdisc there can mark: the packets marked by
@@ -328,10 +328,10 @@ def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:
     marked: Counter[int] = Counter()
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
         _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
-        attributes = attributes_of(body, 20)
-        statistics = attributes_of(attributes.get(7, b""), 0)  # TCA_STATS2
-        kind = attributes.get(1, b"?").rstrip(b"\0").decode()
-        marks = marks_of(kind, statistics.get(4, b""))  # TCA_STATS_APP
+        attributes = parse_attributes(body, 20)
+        statistics = parse_attributes(attributes.get(7, b""), 0)  # TCA_STATS2
+        qdisc_name = attributes.get(1, b"?").rstrip(b"\0").decode()
+        marks = marks_of(qdisc_name, statistics.get(4, b""))  # TCA_STATS_APP
         if marks is not None:
             marked[ifindex] += marks
         if parent != 0xFFFFFFFF:  # TC_H_ROOT
@@ -357,7 +357,7 @@ def qdiscs(link: socket.socket) -> dict[int, dict[str, int]]:
 NETEM_COUNTS = ("delayed", "dropped", "corrupted", "duplicated", "reordered", "ecn_marked")
 
 
-def netem_counts(link: socket.socket) -> dict[int, dict[str, int]]:
+def read_netem_counts(link: socket.socket) -> dict[int, dict[str, int]]:
     """Return the counts of every netem at a root of a namespace, by interface index.
 
     An older kernel counts reordered packets alone, as those that were queued again.
@@ -365,10 +365,10 @@ def netem_counts(link: socket.socket) -> dict[int, dict[str, int]]:
     counts_by_index: dict[int, dict[str, int]] = {}
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
         _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
-        attributes = attributes_of(body, 20)
+        attributes = parse_attributes(body, 20)
         if parent != 0xFFFFFFFF or attributes.get(1, b"").rstrip(b"\0") != b"netem":
             continue
-        statistics = attributes_of(attributes.get(7, b""), 0)  # TCA_STATS2
+        statistics = parse_attributes(attributes.get(7, b""), 0)  # TCA_STATS2
         sent_pkts = struct.unpack_from("=QI", statistics.get(1, bytes(16)))[1]
         queue = struct.unpack_from("=4I", statistics.get(3, bytes(20)))  # TCA_STATS_QUEUE
         backlog_pkts, _backlog, drops, requeues = queue

@@ -21,12 +21,12 @@ from pathlib import Path
 from socket import if_nametoindex
 from typing import IO, Any, NamedTuple, cast
 
-from gostlab.guest.alarm import remove_timer_slack
 from gostlab.guest.host_config import has_own_tcp_memory
-from gostlab.guest.namespaces import inside
+from gostlab.guest.namespaces import entered_namespace
 from gostlab.guest.network import Interface, Network
 from gostlab.guest.probes import netlink
-from gostlab.guest.probes.first_last_byte import FIRST_LEGS, LAST_LEGS, SendTimes, Sent
+from gostlab.guest.probes.first_last_byte import FIRST_LEGS, LAST_LEGS, SendTimes, SentData
+from gostlab.guest.timerfd import remove_timer_slack
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
 from gostlab.registry.congestion_controls import kernel_name
 from gostlab.results.metrics import SENDING_END
@@ -132,7 +132,7 @@ def tcp_memory_pages(sockstat: HostFile) -> int:
     return int(fields[fields.index(b"mem") + 1])
 
 
-def nstat(pid: int) -> dict[str, int]:
+def read_nstat(pid: int) -> dict[str, int]:
     """Return the TCP counters of a process's network namespace, named as nstat names them."""
     counters: dict[str, int] = {}
     for name in ("snmp", "netstat"):
@@ -144,7 +144,7 @@ def nstat(pid: int) -> dict[str, int]:
     return {key: counters[key] for key in NSTAT_KEYS if key in counters}
 
 
-class Crossed(NamedTuple):
+class LinkTraffic(NamedTuple):
     """The traffic of a host's links, each packet with its headers."""
 
     rx_bytes: int = 0
@@ -153,7 +153,7 @@ class Crossed(NamedTuple):
     tx_pkts: int = 0
 
 
-def crossed_links(pid: int, devices: Collection[str]) -> Crossed:
+def read_link_traffic(pid: int, devices: Collection[str]) -> LinkTraffic:
     """Return the traffic of some devices of a process's host together."""
     totals = [0, 0, 0, 0]
     for line in Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines():
@@ -164,7 +164,7 @@ def crossed_links(pid: int, devices: Collection[str]) -> Crossed:
                 sum_ + int(fields[column])
                 for sum_, column in zip(totals, (0, 1, 8, 9), strict=True)
             ]
-    return Crossed(*totals)
+    return LinkTraffic(*totals)
 
 
 SocketKey = tuple[str, bytes]  # host, and the socket's ports and addresses
@@ -183,18 +183,18 @@ class SampledSocket:
     texts: dict[str, str]
 
     message: netlink.SocketMessage
-    sent: Sent | None = None
+    sent: SentData | None = None
     noted: tuple[str | None, bool] | None = None
     template: str = ""
 
 
 @dataclass(frozen=True)
-class Counts:
+class CounterSnapshot:
     """The counters at an instant: every socket with its leg and end, and the hosts' counters."""
 
     sockets: Mapping[SocketKey, tuple[TunnelLeg, str, netlink.SocketMessage]]
     nstat: Mapping[str, Mapping[str, int]]
-    crossed: Mapping[str, Crossed]  # by host, for the hosts of counted flows
+    crossed: Mapping[str, LinkTraffic]  # by host, for the hosts of counted flows
 
     def of(self, leg: TunnelLeg, end: str) -> list[SocketKey]:
         """Return the sockets of one end of a leg."""
@@ -210,7 +210,7 @@ class Counts:
         return sum(info.sacked_pkts * info.mss for info in infos)
 
     def grown(
-        self, keys: Iterable[SocketKey], names: Iterable[str], before: Counts, zero: float
+        self, keys: Iterable[SocketKey], names: Iterable[str], before: CounterSnapshot, zero: float
     ) -> dict[str, float]:
         """Return the growth of some counters, summed over some sockets."""
         sums = dict.fromkeys(names, zero)
@@ -250,7 +250,7 @@ class Probes:
         parts = {"": run.measured_s(), **{flow.name: run.measured_s(flow) for flow in run.flows}}
         self._parts = parts if run.measures_part else {}
         self._edges = sorted({at_s for part in self._parts.values() for at_s in part if at_s > 0})
-        self._counts: dict[float, Counts] = {}  # counters by edge of a measured part
+        self._counts: dict[float, CounterSnapshot] = {}  # counters by edge of a measured part
         # The run's name of a congestion control by the kernel's, if they differ.
         self._cc_names = {
             name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc
@@ -298,7 +298,7 @@ class Probes:
             name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
             for name in ("sockets", "queues", "hosts")
         }
-        self._before = Counts({}, {}, {})
+        self._before = CounterSnapshot({}, {}, {})
         self._sockets: dict[SocketKey, SampledSocket | None] = {}  # None: of no leg
         self._cc_seen: dict[tuple[TunnelLeg, str, bool], set[str]] = {}
         self._stop = threading.Event()
@@ -317,7 +317,7 @@ class Probes:
         """Read the counters before the load and start sampling."""
         self._before = self._now()
         for link in self._closed.values():
-            netlink.closed_sockets(link)  # discard what ended before the load
+            netlink.read_closed_sockets(link)  # discard what ended before the load
         self.cpu_at_start = cpu_seconds()
         self.started_s = time.monotonic()
         self._thread = threading.Thread(
@@ -370,7 +370,7 @@ class Probes:
         self._sampled_s = at_s
         time_field = {"t_s": repr(round(at_s, 6))}
         for node, link in self._route.items():
-            for index, counts in netlink.qdiscs(link).items():
+            for index, counts in netlink.read_qdisc_statistics(link).items():
                 texts = self._shaped.get((node, index))
                 if texts is not None:
                     self._files["queues"].write(
@@ -382,7 +382,7 @@ class Probes:
     def _sample_sockets(self, at_s: float, node: str) -> None:
         """Write a row of every socket that sends data, and note the congestion controls in use."""
         at_text = repr(round(at_s, 6))
-        for message in netlink.tcp_sockets(self._diag[node]):
+        for message in netlink.read_tcp_sockets(self._diag[node]):
             socket = self._watched(node, message)
             if socket is None:
                 continue
@@ -397,7 +397,7 @@ class Probes:
                     seen = self._cc_seen.setdefault((socket.leg, socket.end, sends_data), set())
                     seen.add(cc_name)
             if socket.sent is None:
-                socket.sent = Sent.of(socket.end, sending)
+                socket.sent = SentData.of(socket.end, sending)
             socket.sent.note(at_s, self._sampled_s, sending, sends_data=sends_data)
             if sends_data:
                 self._files["sockets"].write(fill_row(socket.template, message, at_text))
@@ -457,7 +457,7 @@ class Probes:
         for descriptor, _ in self._closes.poll(0):
             node = self._node_by_closes[descriptor]
             try:
-                for message in netlink.closed_sockets(self._closed[node]):
+                for message in netlink.read_closed_sockets(self._closed[node]):
                     self._watched(node, message)
             except OSError:
                 # The last live sample then stands for the end of a socket.
@@ -556,12 +556,12 @@ class Probes:
             if socket and socket.sent and (socket.leg.flow, socket.leg.name, socket.end) == position
         )
 
-    def crossed(self, flow: str, host: str, *, whole: bool = False) -> Crossed:
+    def crossed(self, flow: str, host: str, *, whole: bool = False) -> LinkTraffic:
         """Return the traffic of a host's links in a flow's measured part, or in the whole."""
         before, after = self._window(flow, whole=whole)
-        return Crossed(*map(sub, after.crossed[host], before.crossed[host]))
+        return LinkTraffic(*map(sub, after.crossed[host], before.crossed[host]))
 
-    def _window(self, flow: str, *, whole: bool = False) -> tuple[Counts, Counts]:
+    def _window(self, flow: str, *, whole: bool = False) -> tuple[CounterSnapshot, CounterSnapshot]:
         """Return the counters at both ends of a flow's measured part, or of the whole load.
 
         A load that was over before an edge counted nothing more until then.
@@ -572,21 +572,22 @@ class Probes:
         before = self._before if from_s <= 0 else self._counts.get(from_s) or self._now()
         return before, self._counts.get(to_s) or self._now()
 
-    def _now(self) -> Counts:
+    def _now(self) -> CounterSnapshot:
         sockets = {
             key: (known.leg, known.end, known.message)
             for key, known in self._sockets.items()
             if known
         }
-        return Counts(sockets, self._nstat(), self._crossed())
+        return CounterSnapshot(sockets, self._nstat(), self._crossed())
 
-    def _crossed(self) -> dict[str, Crossed]:
+    def _crossed(self) -> dict[str, LinkTraffic]:
         return {
-            host: crossed_links(self._pids[host], devices) for host, devices in self._links.items()
+            host: read_link_traffic(self._pids[host], devices)
+            for host, devices in self._links.items()
         }
 
     def _nstat(self) -> dict[str, dict[str, int]]:
-        return {node: nstat(self._pids[node]) for node in self._hosts}
+        return {node: read_nstat(self._pids[node]) for node in self._hosts}
 
     def close(self) -> None:
         self._stop.set()
@@ -600,7 +601,7 @@ class Probes:
 
 def index_of(pid: int, device: str) -> int:
     """Return the index of an interface of a process's host."""
-    with inside(pid):
+    with entered_namespace(pid):
         return if_nametoindex(device)
 
 

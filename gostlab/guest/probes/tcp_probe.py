@@ -106,11 +106,11 @@ def port_filter(local: Iterable[int], peer: Iterable[int]) -> str:
     return " || ".join(
         f"{field}=={first}" if first == last else f"({field}>={first} && {field}<={last})"
         for field, ports in (("sport", local), ("dport", peer))
-        for first, last in ranges(ports)
+        for first, last in consecutive_ranges(ports)
     )
 
 
-def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+def consecutive_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return the first and last of each run of consecutive numbers."""
     runs: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):

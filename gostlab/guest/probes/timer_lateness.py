@@ -48,7 +48,7 @@ class QdiscEvent(NamedTuple):
     bytes: int
 
 
-class Gap(NamedTuple):
+class DepartureGap(NamedTuple):
     """Two successive departures from a queue that was not empty in between; seconds."""
 
     got_s: float
@@ -146,11 +146,11 @@ class DepartureTrace:
         for event in events:
             (self._instance / f"events/net/{event}/enable").write_text(value)
 
-    def end(self) -> list[Gap]:
+    def end(self) -> list[DepartureGap]:
         """Stop, and return the gaps between departures."""
         self.close()
         with (self._instance / "trace").open(encoding="ascii", errors="replace") as lines:
-            return backlogged_gaps(packets(lines, self._device), self._rate_bps)
+            return backlogged_gaps(parse_events(lines, self._device), self._rate_bps)
 
     def close(self) -> None:
         """End the thread, if it runs."""
@@ -159,7 +159,7 @@ class DepartureTrace:
             self._thread.join()
 
 
-def packets(lines: Iterable[str], device: str) -> list[QdiscEvent]:
+def parse_events(lines: Iterable[str], device: str) -> list[QdiscEvent]:
     """Parse the events of one device's queue."""
     matches = (LINE.search(line) for line in lines)
     events = [
@@ -172,7 +172,7 @@ def packets(lines: Iterable[str], device: str) -> list[QdiscEvent]:
     return events[: 2 * MAX_PACKETS]
 
 
-def backlogged_gaps(events: Sequence[QdiscEvent], rate_bps: float) -> list[Gap]:
+def backlogged_gaps(events: Sequence[QdiscEvent], rate_bps: float) -> list[DepartureGap]:
     """Return the gaps before packets that were queued when the one before left.
 
     Each gap has its time at the rate.
@@ -185,12 +185,12 @@ def backlogged_gaps(events: Sequence[QdiscEvent], rate_bps: float) -> list[Gap]:
             continue
         entered_s = entered.pop(packet.skb, None)
         if last_s is not None and (entered_s is None or entered_s < last_s):
-            gaps.append(Gap(packet.at_s - last_s, 8 * packet.bytes / rate_bps))
+            gaps.append(DepartureGap(packet.at_s - last_s, 8 * packet.bytes / rate_bps))
         last_s = packet.at_s
     return gaps
 
 
-def departure_window(run: RunSpec, link: str = "") -> tuple[float, float] | str:
+def trace_window(run: RunSpec, link: str = "") -> tuple[float, float] | str:
     """Return when departures are traced, seconds from the load's start, and their rate in bit/s.
 
     The time is the middle of the load. Returns a reason if nothing is traced. `link` is the
@@ -206,8 +206,10 @@ def departure_window(run: RunSpec, link: str = "") -> tuple[float, float] | str:
     return (from_s, rate_bps) if rate_bps else "the path has no bottleneck"
 
 
-class Watch:
-    """Both measurements of a load. `watching` forks, so it is called before any thread starts.
+class LatenessProbes:
+    """Both measurements of a load.
+
+    `open_lateness_probes` forks, so it is called before any thread starts.
 
     late_ms  lateness of every tick
     gaps     gaps between departures, or why there are none
@@ -218,7 +220,7 @@ class Watch:
         self._started_s = 0.0
         self._trace = trace
         self.late_ms: Sequence[float] = ()
-        self.gaps: Sequence[Gap] | str = why_not
+        self.gaps: Sequence[DepartureGap] | str = why_not
 
     def start(self) -> None:
         self._started_s = time.monotonic()
@@ -243,12 +245,14 @@ class Watch:
 
 
 @contextmanager
-def watching(run: RunSpec, device: str, link: str = "") -> Iterator[Watch | None]:
+def open_lateness_probes(
+    run: RunSpec, device: str, link: str = ""
+) -> Iterator[LatenessProbes | None]:
     """Open a run's measurements for the bottleneck's device; None on the virtual clock."""
     if run.clock == "virtual":
         yield None
         return
-    window, trace, why_not = departure_window(run, link), None, ""
+    window, trace, why_not = trace_window(run, link), None, ""
     with ExitStack() as undo:
         if isinstance(window, str):
             why_not = window
@@ -260,6 +264,6 @@ def watching(run: RunSpec, device: str, link: str = "") -> Iterator[Watch | None
                 trace = DepartureTrace(instance, device, *window)
             except OSError as error:
                 why_not = f"the kernel refused a trace instance: {error.strerror}"
-        watch = Watch(run, trace, why_not)
+        watch = LatenessProbes(run, trace, why_not)
         undo.callback(watch.close)
         yield watch

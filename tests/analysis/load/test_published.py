@@ -8,7 +8,7 @@ import pytest
 import synthetic
 from synthetic import loaded
 
-from gostlab.analysis.load.published import Claim, claims_of, load_study
+from gostlab.analysis.load.published import PublishedClaim, claims_of, load_study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.report.report import to_chapter
 from gostlab.api.report import report
@@ -45,8 +45,8 @@ def test_the_file_that_lies_with_the_results_says_what_they_are(tmp_path: Path) 
     assert (study.title, study.question, study.file_note) == ("One of my own", "Is it read?", "")
     assert (study.seed, study.sections, study.note) == ("a paper", "4", "N")
     assert study.matrix_title("main") == "The matrix" and study.matrix_title("other") == "other"
-    assert study.matrix_draw("main") == ("bars", "shares")
-    assert study.matrix_draw("other") == study.matrix_draw("absent") == ()
+    assert study.requested_plots("main") == ("bars", "shares")
+    assert study.requested_plots("other") == study.requested_plots("absent") == ()
 
 
 def test_what_the_study_published_is_found_for_a_run(tmp_path: Path) -> None:
@@ -55,13 +55,13 @@ def test_what_the_study_published_is_found_for_a_run(tmp_path: Path) -> None:
     run = loaded(synthetic.write_run(tmp_path, synthetic.cell("cubic", 1)))
     fair, *_ = about = study.published_all_for(run)
     assert len(about) == 2 and fair.why == "its window"
-    assert claims_of(fair) == (Claim("jain", None, 0.9),)
+    assert claims_of(fair) == (PublishedClaim("jain", None, 0.9),)
     found = study.published_for(run)
     assert found is not None and found.goodput_mbit == 5.0  # however written, never the band's
     many = loaded(synthetic.write_run(tmp_path, synthetic.cell("cubic", 16)))
     found = study.published_for(many)
     assert found is not None and (found.goodput_mbit, found.retr) == (1430.0, 3)
-    assert claims_of(found) == (Claim("goodput_mbit", 1430.0), Claim("retr", 3.0))
+    assert claims_of(found) == (PublishedClaim("goodput_mbit", 1430.0), PublishedClaim("retr", 3.0))
 
 
 def test_results_of_an_older_lab_are_read_with_the_file_of_today_and_it_says_so(

@@ -21,8 +21,8 @@ from gostlab.analysis.load import series
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.stats import fairness
-from gostlab.analysis.stats.cells import natural, to_table, value_of
-from gostlab.analysis.stats.statistics import best_mean
+from gostlab.analysis.stats.cells import natural_sort_key, to_table, value_of
+from gostlab.analysis.stats.statistics import mean_of_greatest
 from gostlab.results.samples import ACK_COLUMNS, read_acks
 from gostlab.spec.experiment import Published
 
@@ -184,13 +184,15 @@ def test_shares_are_of_the_time_when_all_flows_are_active(
     run = made(tmp_path, synthetic.several(*flows), named)
     total = sum(active.values())
     assert fairness.active_rates(run) == pytest.approx(active)
-    assert fairness.shares(run) == pytest.approx({name: r / total for name, r in active.items()})
+    assert fairness.flow_shares(run) == pytest.approx(
+        {name: r / total for name, r in active.items()}
+    )
     if len(active) > 1:
         even = total**2 / (2 * sum(rate**2 for rate in active.values()))
-        assert fairness.jain(run) == pytest.approx(even)
+        assert fairness.jain_of_run(run) == pytest.approx(even)
     else:
-        assert fairness.jain(run) is fairness.convergence_s(run) is None
-        assert not fairness.converges(run)
+        assert fairness.jain_of_run(run) is fairness.convergence_s(run) is None
+        assert not fairness.can_converge(run)
 
 
 def test_a_flow_yields_since_its_share_is_below_a_fair_one_for_good(tmp_path: Path) -> None:
@@ -201,11 +203,13 @@ def test_a_flow_yields_since_its_share_is_below_a_fair_one_for_good(tmp_path: Pa
     rates = {"flow1": partial(rate, own=80.0), "flow2": partial(rate, own=20.0)}
     run = made(tmp_path, synthetic.several({}, {}), rates)
 
-    found = fairness.sides(run)
+    found = fairness.fair_share_sides(run)
     assert {name: each.side for name, each in found.items()} == {"flow1": 1, "flow2": -1}
     assert all(each.since_s == pytest.approx(27, abs=3) for each in found.values())
     even = made(tmp_path / "even", synthetic.several({}, {}), dict.fromkeys(rates, 50.0))
-    assert {(each.side, each.since_s) for each in fairness.sides(even).values()} == {(0, 0.0)}
+    assert {(each.side, each.since_s) for each in fairness.fair_share_sides(even).values()} == {
+        (0, 0.0)
+    }
 
 
 def test_shares_of_a_part_are_of_that_part(tmp_path: Path) -> None:
@@ -233,7 +237,7 @@ def test_convergence_is_counted_from_the_last_start(tmp_path: Path, after_s: flo
 
 def test_fair_shares_that_do_not_last_are_no_convergence(tmp_path: Path) -> None:
     passing = made(tmp_path, synthetic.several(*TWO), second_from(20.0, 24.0))
-    assert fairness.convergence_s(passing) is None and fairness.converges(passing)
+    assert fairness.convergence_s(passing) is None and fairness.can_converge(passing)
     late = made(tmp_path, synthetic.several(*TWO), second_from(56.0), name="late")
     assert fairness.convergence_s(late) is None  # 4 s of the 5 s that it takes
 
@@ -254,8 +258,8 @@ def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> 
         return float(np.interp(t, [20, 20, 23, 23, 40, 45], [95, 20, 20, 45, 45, 95]))
 
     run = made(tmp_path, synthetic.several({}, IN_THE_MIDDLE), {"flow1": tcp, "flow2": 50.0})
-    assert fairness.events(run) == (20.0, 40.0)
-    found = fairness.settling(run)
+    assert fairness.convergence_events_s(run) == (20.0, 40.0)
+    found = fairness.settling_times_s(run)
     assert found[20.0] == pytest.approx(3.0)
     assert found[40.0] == pytest.approx(4.05, abs=0.25)  # within 10 % of 95 from 85.5 on
     assert fairness.convergence_s(run) == found[40.0]
@@ -266,7 +270,7 @@ def test_a_rate_that_swings_until_the_next_event_never_settles(tmp_path: Path) -
         return (20.0 if int(t) % 2 else 60.0) if 20 <= t < 40 else 95.0
 
     run = made(tmp_path, synthetic.several({}, IN_THE_MIDDLE), {"flow1": tcp, "flow2": 50.0})
-    found = fairness.settling(run)
+    found = fairness.settling_times_s(run)
     assert found[20.0] is None and found[40.0] == 0.0
     assert fairness.convergence_s(run) is None
 
@@ -274,9 +278,9 @@ def test_a_rate_that_swings_until_the_next_event_never_settles(tmp_path: Path) -
 def test_changes_of_the_path_are_events_unless_it_never_rests(tmp_path: Path) -> None:
     change = {"direction": "forward", "rate_bps": 50_000_000}
     few = synthetic.several({}, changes=[{"at_s": at, **change} for at in (20.0, 20.5, 59.0)])
-    assert fairness.events(made(tmp_path, few, {"flow1": 50.0})) == (20.5,)
+    assert fairness.convergence_events_s(made(tmp_path, few, {"flow1": 50.0})) == (20.5,)
     trace = synthetic.several({}, changes=[{"at_s": float(t), **change} for t in range(1, 50)])
-    assert fairness.events(made(tmp_path, trace, {"flow1": 50.0}, name="trace")) == ()
+    assert fairness.convergence_events_s(made(tmp_path, trace, {"flow1": 50.0}, name="trace")) == ()
 
 
 def test_segments_out_of_order_are_counted_per_segment_that_arrived(tmp_path: Path) -> None:
@@ -297,8 +301,8 @@ def test_segments_out_of_order_are_counted_per_segment_that_arrived(tmp_path: Pa
 
 
 def test_the_best_three_of_five() -> None:
-    assert best_mean([1.0, 9.0, 7.0, 2.0, 8.0]) == 8.0
-    assert best_mean([1.0, 2.0]) is None
+    assert mean_of_greatest([1.0, 9.0, 7.0, 2.0, 8.0]) == 8.0
+    assert mean_of_greatest([1.0, 2.0]) is None
 
 
 HALF = '{"t_s": 1.0, "flow": "flow1", "delivered_pkts": "x", "mss": 1}\n'
@@ -310,8 +314,13 @@ def test_a_damaged_series_raises_nothing(tmp_path: Path, damage: str) -> None:
     for name in ("sockets.jsonl", "queues.jsonl", "iperf3-flow2-server.json"):
         (run.folder / name).write_text(damage)
     assert series.flow_rates(run, 1.0) == {} and len(series.queue_series(run)) == 0
-    assert fairness.jain(run) is fairness.convergence_s(run) is series.mean_window_pkts(run) is None
-    assert not fairness.converges(run)
+    assert (
+        fairness.jain_of_run(run)
+        is fairness.convergence_s(run)
+        is series.mean_window_pkts(run)
+        is None
+    )
+    assert not fairness.can_converge(run)
 
 
 def test_a_series_without_delivered_segments_is_read_by_bytes_acked(tmp_path: Path) -> None:
@@ -364,9 +373,16 @@ def test_a_table_has_the_flows_figures_beside_each_other(tmp_path: Path) -> None
 
 def test_levels_stand_in_the_order_of_what_they_say() -> None:
     levels = ["10gbit", "100mbit", "ample", "1gbit"]
-    assert sorted(levels, key=natural) == ["100mbit", "1gbit", "10gbit", "ample"]
-    assert sorted(["1460MiB", "365MiB", "2GiB"], key=natural) == ["365MiB", "1460MiB", "2GiB"]
-    assert sorted(["30s", "500ms", "0.1bdp", "8000pkts", "100pkts"], key=natural)[-1] == "8000pkts"
+    assert sorted(levels, key=natural_sort_key) == ["100mbit", "1gbit", "10gbit", "ample"]
+    assert sorted(["1460MiB", "365MiB", "2GiB"], key=natural_sort_key) == [
+        "365MiB",
+        "1460MiB",
+        "2GiB",
+    ]
+    assert (
+        sorted(["30s", "500ms", "0.1bdp", "8000pkts", "100pkts"], key=natural_sort_key)[-1]
+        == "8000pkts"
+    )
 
 
 def test_a_cell_that_the_kernel_lacks_says_so(tmp_path: Path) -> None:
@@ -404,4 +420,4 @@ def test_ssthresh_is_the_sockets_own_where_acks_have_it_and_else_the_samples(
     synthetic.write_acks(run.folder, [(t, "flow1", 40, at) for t, at in at_acks.items()], column)
 
     assert list(dict.fromkeys(map(str, series.ssthresh_of(run, "flow1").value))) == found
-    assert series.windows_of(run, run.flows[0])[1] == pytest.approx(left_s)
+    assert series.window_and_slow_start_end(run, run.flows[0])[1] == pytest.approx(left_s)

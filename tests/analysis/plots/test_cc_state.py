@@ -14,7 +14,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from synthetic import check_texts, drawn, loaded
 
-from gostlab.analysis.load.cc_state import CcStateHistory, states
+from gostlab.analysis.load.cc_state import CcStateHistory, read_cc_states
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plots import cc_state
 from gostlab.analysis.report import page_data
@@ -84,7 +84,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def only(run: RunFolder) -> CcStateHistory:
-    (state,) = states(run)
+    (state,) = read_cc_states(run)
     return state
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_was_cut_short_gives_what_is_whole(tmp_path: Path) -> None:
     path = seen.folder / "cc_state.jsonl.gz"
     text = gzip.decompress(path.read_bytes())
     path.write_bytes(gzip.compress(text, mtime=0)[:-200])
-    states.cache_clear()
+    read_cc_states.cache_clear()
     assert 100 < len(only(seen).table) < 1000
 
 
@@ -169,8 +169,8 @@ def test_a_cell_whose_control_shows_nothing_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_state_has_one_colour_in_all_figures_and_none_that_another_has() -> None:
-    one = cc_state.fills_of(["STARTUP", "CRUISE", "UP"])
-    other = cc_state.fills_of(["UP", "GROW", "SHRINK", "WAIT"])
+    one = cc_state.phase_colours(["STARTUP", "CRUISE", "UP"])
+    other = cc_state.phase_colours(["UP", "GROW", "SHRINK", "WAIT"])
     assert one["UP"] == other["UP"] and len(set(other.values())) == 4
 
 

@@ -17,11 +17,11 @@ from synthetic import check_texts, figure_of, labelled, titles_of, words_on
 from gostlab.analysis.plots import bars
 from gostlab.analysis.plots import map as star_map
 from gostlab.analysis.plotting import style
-from gostlab.analysis.plotting.factors import facets_of, factor_heading, named_level
+from gostlab.analysis.plotting.factors import facets_of, factor_heading, level_with_factor_name
 from gostlab.analysis.stats import throughput_model
-from gostlab.analysis.stats.cells import metric_columns, with_types
+from gostlab.analysis.stats.cells import metric_columns, to_typed_table
 from gostlab.analysis.stats.statistics import summarise
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.table_formats import cc_name
 from gostlab.spec.experiment import Published
 from gostlab.spec.labels import cell_label
 
@@ -68,7 +68,7 @@ def row_of(
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """A table of them."""
-    return with_types(rows)
+    return to_typed_table(rows)
 
 
 def loss_sweep(
@@ -81,7 +81,7 @@ def loss_sweep(
     for rtt, loss, cc in itertools.product(rtts, (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2), ccs):
         model = {"cubic": "rfc9438", "reno": "reno", "bbr": "bbr"}[cc]
         (found,) = throughput_model.models_for([cc], (model,))
-        rate = found.mbit(throughput_model.Path(100e6, rtt, loss, 6e6)) or 95.0
+        rate = found.mbit(throughput_model.ModelPath(100e6, rtt, loss, 6e6)) or 95.0
         runs = [min(95.6, rate * value) for value in random.normal(1.1, 0.05, n)]
         windows = [throughput_model.window_pkts(run, rtt) for run in runs]
         band = bands.get(cc, ()) if (loss, rtt) == (1e-3, 100) else ()
@@ -102,7 +102,7 @@ def rtt_sweep(n: int = 6) -> pd.DataFrame:
     ):
         model = "rfc9438" if cc == "cubic" else "li-bbr-linux"
         (found,) = throughput_model.models_for([cc], (model,))
-        rate = found.mbit(throughput_model.Path(1e9, rtt, 1e-4, rmem)) or 900.0
+        rate = found.mbit(throughput_model.ModelPath(1e9, rtt, 1e-4, rmem)) or 900.0
         study = {"goodput_study": 900.0 if cc == "bbr" else 200.0} if rtt == 10 else {}
         more = {"rtt_ms": float(rtt), "loss_p": 1e-4, "rate_mbit": 1000.0, "rmem_bytes": rmem}
         levels = {"cc": cc, "rtt": f"{rtt}ms", "rmem": f"{rmem / 1e6:g}MB"}
@@ -278,7 +278,7 @@ def test_model_curves_are_the_models(drawn: dict[str, Figure]) -> None:
         labelled(drawn["by-loss"], "model rfc9438", None), (10, 50, 100), strict=True
     ):
         loss, rate = line.get_xdata()[120], line.get_ydata()[120]
-        assert rate == pytest.approx(model.mbit(throughput_model.Path(100e6, rtt, loss)))
+        assert rate == pytest.approx(model.mbit(throughput_model.ModelPath(100e6, rtt, loss)))
 
 
 def test_loss_is_on_a_log_axis_and_none_has_a_place(drawn: dict[str, Figure]) -> None:
@@ -393,7 +393,7 @@ def test_every_run_is_a_dot_and_intervals_are_only_from_six_runs(
 
 
 def test_sites_stand_nearest_first_by_where_they_are_seen_from() -> None:
-    sites = star_map.sites_of(star())
+    sites = star_map.sorted_sites(star())
     assert (sites[0], sites[10]) == ("client-los-angeles", "client-nanjing")
     assert sites[11] == "target-los-angeles"
 
@@ -424,7 +424,7 @@ def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: 
 
 @pytest.mark.rendered
 def test_a_figure_drawn_twice_is_the_same() -> None:
-    first, second = (style.save(figure_of("shares", fairness()), "svg") for _ in range(2))
+    first, second = (style.save_figure(figure_of("shares", fairness()), "svg") for _ in range(2))
     assert first == second
 
 
@@ -440,7 +440,7 @@ def test_a_figure_drawn_twice_is_the_same() -> None:
     ],
 )
 def test_a_name_breaks_where_it_is_read(text: str, letters: int, lines: str) -> None:
-    assert style.wrapped(text, letters) == lines
+    assert style.wrap_label(text, letters) == lines
 
 
 def test_seven_places_of_one_congestion_control_stand_in_one_row() -> None:
@@ -467,10 +467,10 @@ def test_bars_of_many_factors_are_named_whole() -> None:
         for way in ("download", "upload")
         for loss in (0, 0.1, 1)
     ]
-    count = bars.conditions_abreast(names)
-    shown = {style.wrapped(name, bars.ROW // count).replace("\n", " ") for name in names}
+    count = bars.conditions_per_row(names)
+    shown = {style.wrap_label(name, bars.ROW // count).replace("\n", " ") for name in names}
     assert shown == set(names)
-    assert bars.conditions_abreast(["short"] * 12) == bars.CONDITIONS_IN_A_ROW
+    assert bars.conditions_per_row(["short"] * 12) == bars.CONDITIONS_IN_A_ROW
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_bars_of_many_factors_are_named_whole() -> None:
 def test_a_level_of_one_end_direction_or_link_is_named_after_it(
     factor: str, level: str, named: str
 ) -> None:
-    assert named_level(f"factor:{factor}", level) == named
+    assert level_with_factor_name(f"factor:{factor}", level) == named
 
 
 def test_a_factor_of_one_end_direction_or_flow_is_named_after_it() -> None:

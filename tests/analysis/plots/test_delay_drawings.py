@@ -14,7 +14,7 @@ from synthetic import drawn, labelled, matrices_of
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.plots import heatmap
 from gostlab.analysis.plotting import panel_layout
-from gostlab.analysis.plotting.plot import ReportFigure, Sheet, Sweep, drawing_of
+from gostlab.analysis.plotting.plot import FigureInput, MatrixInput, ReportFigure, find_drawing
 from gostlab.analysis.plotting.style import cc_colour
 from gostlab.errors import BadInput
 
@@ -80,8 +80,10 @@ def test_more_conditions_than_fit_make_another_figure(tmp_path: Path) -> None:
 def drawn_pings(results: Path) -> list[ReportFigure]:
     """What `ping` draws of runs, whatever else a table asks of a ping flow."""
     (matrix,) = matrices_of(results)
-    sweep = Sweep(matrix, (matrix,), Study("made-up", "Made up"), "fixture")
-    return list(drawing_of("ping").draw(Sheet(sweep, sweep.table(matrix.cells, borrows=False))))
+    sweep = MatrixInput(matrix, (matrix,), Study("made-up", "Made up"), "fixture")
+    return list(
+        find_drawing("ping").draw(FigureInput(sweep, sweep.table(matrix.cells, borrows=False)))
+    )
 
 
 # -- heatmap
@@ -120,7 +122,7 @@ def test_every_cell_is_a_field_with_its_number(tmp_path: Path) -> None:
 def test_the_facets_share_one_scale_and_far_values_a_log_one(tmp_path: Path) -> None:
     write_grid(tmp_path)
     matrices = matrices_of(tmp_path)
-    sweep = Sweep(matrices[0], matrices, Study("made-up", "Made up"))
+    sweep = MatrixInput(matrices[0], matrices, Study("made-up", "Made up"))
     table = sweep.table(matrices[0].cells, borrows=False)
     scale = heatmap.norm_of(table, "goodput")
     assert (scale.vmin, scale.vmax) == (100.0, 1200.0) and not isinstance(scale, LogNorm)
@@ -165,7 +167,7 @@ def test_a_map_over_factors_that_the_results_do_not_have_says_so(tmp_path: Path)
 
 def test_a_drawing_without_a_choice_of_factors_takes_none() -> None:
     with pytest.raises(BadInput, match="drawing bars: takes no factors"):
-        drawing_of("bars(cc, loss)")
+        find_drawing("bars(cc, loss)")
 
 
 @pytest.mark.rendered

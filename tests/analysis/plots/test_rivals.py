@@ -7,8 +7,8 @@ from typing import Any
 import synthetic
 from synthetic import drawn
 
-from gostlab.analysis.plotting.plot import Drawn
-from gostlab.analysis.plotting.style import save
+from gostlab.analysis.plotting.plot import PlotResult
+from gostlab.analysis.plotting.style import save_figure
 
 SHARES = {("bbr", "cubic"): 80.0, ("cubic", "bbr"): 30.0, ("bbr", "bbr"): 50.0}
 
@@ -34,7 +34,7 @@ def write_pairs(results: Path, repetitions: int = 1, **more: Any) -> None:
             synthetic.write_over_time(folder, run, rates)
 
 
-def numbers(made: Drawn) -> list[str]:
+def numbers(made: PlotResult) -> list[str]:
     return [text.get_text() for text in made.pictures[0].figure.axes[0].texts]
 
 
@@ -51,7 +51,7 @@ def test_each_field_has_the_share_beside_the_other_and_both_orders_count(tmp_pat
 def test_the_scale_s_name_stands_beside_its_numbers(tmp_path: Path) -> None:
     write_pairs(tmp_path)
     figure = drawn(tmp_path, "rivals").pictures[0].figure
-    save(figure, "png")  # what is drawn is what counts
+    save_figure(figure, "png")  # what is drawn is what counts
     scale = figure.axes[-1].yaxis
     renderer = figure.canvas.get_renderer()
     name = scale.label.get_window_extent(renderer)

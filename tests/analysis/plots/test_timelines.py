@@ -207,7 +207,7 @@ def test_an_infinite_ssthresh_is_no_line(drawn: dict[str, Figure]) -> None:
 def test_thinning_keeps_extremes_and_ends() -> None:
     t_s, value = np.linspace(0, 60, 100_000), np.sin(np.arange(100_000))
     value[77_777] = 9.0
-    thin_t, thin = marks.min_max(t_s, value, 500)
+    thin_t, thin = marks.reduce_to_min_max(t_s, value, 500)
     assert len(thin) <= 2000 and thin.max() == 9.0 and thin_t[0] == 0 and thin_t[-1] == 60
     assert np.all(np.diff(thin_t) >= 0)
 
@@ -227,7 +227,7 @@ def test_names_at_the_ends_of_lines_keep_apart() -> None:
         f"flow{index}": TimeSeries(np.array([1.0]), np.array([50.0 + index / 10]))
         for index in range(4)
     }
-    series.name_ends(ax, ends, dict.fromkeys(ends, ("#000000", "-")))
+    series.label_line_ends(ax, ends, dict.fromkeys(ends, ("#000000", "-")))
     places = sorted(text.xy[1] for text in ax.texts)
     assert min(np.diff(places)) > 10 and places[-1] <= 100
 
@@ -250,7 +250,7 @@ def test_the_bottleneck_is_the_slowest_link_of_each_moment(tmp_path: Path) -> No
         ],
     }
     run = loaded(synthetic.write_run(tmp_path, asked))
-    steps = series.rate_steps(run)
+    steps = series.capacity_steps(run)
     assert [at_s for at_s, _ in steps] == [0.0, 2.0, 4.0, 6.0, 10.0]
     full = steps[0][1]
     assert [rate / full for _, rate in steps] == pytest.approx([1, 0.25, 0.1, 0.25, 0.25])

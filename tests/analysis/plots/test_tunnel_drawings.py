@@ -8,7 +8,7 @@ import pytest
 import synthetic
 from synthetic import drawn
 
-from gostlab.analysis.plotting.style import short
+from gostlab.analysis.plotting.style import format_bar_value
 
 RATES = {"direct": 40.0, "openvpn+tcp": 10.0, "wireguard": 38.0}
 
@@ -51,7 +51,7 @@ def test_the_wire_has_what_the_formats_say_beside_what_was_measured(results: Pat
 
 
 def test_numbers_in_fields_have_as_many_digits_each() -> None:
-    shown = [short(value) for value in (144.2, 18.3, 8.0, 3.04, 0.5, 0.0)]
+    shown = [format_bar_value(value) for value in (144.2, 18.3, 8.0, 3.04, 0.5, 0.0)]
     assert shown == ["144", "18.3", "8.0", "3.0", "0.50", "0"]
 
 

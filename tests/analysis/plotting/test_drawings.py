@@ -20,7 +20,7 @@ from gostlab.analysis import plots
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.plotting import plot
-from gostlab.analysis.plotting.plot import MAX_FIGURES, ReportFigure, drawing_of, words_for
+from gostlab.analysis.plotting.plot import MAX_FIGURES, ReportFigure, find_drawing, plot_names
 from gostlab.analysis.plotting.style import lay_out
 from gostlab.analysis.report.findings import to_chapter
 from gostlab.analysis.report.report import write_report
@@ -38,9 +38,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 PIES = """
 from gostlab.analysis.plotting.plot import Drawing, ReportFigure
-from gostlab.analysis.plotting.style import new_figure, styled
+from gostlab.analysis.plotting.style import new_figure, in_report_style
 
-@styled
+@in_report_style
 def plot_pies(table):
     figure, axes = new_figure(3)
     axes[0, 0].pie(table["goodput"])
@@ -111,7 +111,7 @@ def test_a_half_registered_drawing_fails_before_anything_runs(
         load_experiment(str(experiment_that_draws(tmp_path, "pies")))
     assert words in str(raised.value) and "\n" not in str(raised.value)
     with pytest.raises(BadInput):
-        drawing_of("pies")
+        find_drawing("pies")
 
 
 def test_a_drawing_whose_file_raises_is_named(
@@ -119,7 +119,7 @@ def test_a_drawing_whose_file_raises_is_named(
 ) -> None:
     with_drawing(monkeypatch, tmp_path / "drawings", "pies", "import nothing_such\n" + PIES)
     with pytest.raises(BadInput, match=r"pies\.py:1: ModuleNotFoundError: .*nothing_such"):
-        drawing_of("pies")
+        find_drawing("pies")
 
 
 def test_an_unknown_word_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_without_draw_the_factors_choose_and_not_the_matrix_s_name(
         run = synthetic.description(matrix=name, cc="cubic", factors=dict(factors))
         synthetic.write_run(tmp_path, run, name=name)
     matrices = to_matrices(load_results(tmp_path, "made-up").runs)
-    assert [words_for(matrix) for matrix in matrices] == [words, words]
+    assert [plot_names(matrix) for matrix in matrices] == [words, words]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_no_drawing_drops_or_merges_a_cell_without_saying_so(
     made = drawn(cells(word), word, "mine", published=(EVERYWHERE,) if word == "ratio" else ())
     pictures = made.pictures
     if not pictures:  # of one tcp flow some drawings make nothing, and say what they need
-        assert drawing_of(word).needs in made.note
+        assert find_drawing(word).needs in made.note
         return
     lay_out(pictures[0].figure)
     there = np.array([number for each in pictures for number in numbers_in(each.figure)])
@@ -421,6 +421,6 @@ def test_figures_of_several_levels_say_that_their_scales_differ(tmp_path: Path) 
         synthetic.write_at(tmp_path, {"streams": streams, "weather": weather}, asked=OF_M)
     pictures = pictures_of("goodput", tmp_path)
     assert [picture.name for picture in pictures] == [
-        f"mine-goodput-{name}" for name in map(plot.file_name, ("weather dry", "weather wet"))
+        f"mine-goodput-{name}" for name in map(plot.file_name_part, ("weather dry", "weather wet"))
     ]
     assert all(plot.OWN_SCALE in texts_of(picture.figure) for picture in pictures)

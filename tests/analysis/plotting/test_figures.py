@@ -14,9 +14,15 @@ from matplotlib.figure import Figure
 from synthetic import check_texts, figure_of, labelled, matrices_of, titles_of
 
 from gostlab.analysis.plots import series
-from gostlab.analysis.plotting.factors import one_row, tunnel_title
-from gostlab.analysis.plotting.image_map import shows, spots_of
-from gostlab.analysis.plotting.style import CC_COLOURS, cc_colour, new_figure, save, tunnel_marker
+from gostlab.analysis.plotting.factors import find_row, tunnel_title
+from gostlab.analysis.plotting.image_map import cell_regions, tag_artist
+from gostlab.analysis.plotting.style import (
+    CC_COLOURS,
+    cc_colour,
+    new_figure,
+    save_figure,
+    tunnel_marker,
+)
 from gostlab.analysis.stats.cells import MatrixResults, cpu_cells, to_table
 from gostlab.registry.congestion_controls import IN_LINUX
 
@@ -144,7 +150,7 @@ def test_zeros_have_a_place_among_the_retransmissions(drawn: dict[str, Figure]) 
 def test_invalid_runs_are_in_no_figure_and_no_median(
     tables: dict[str, pd.DataFrame], drawn: dict[str, Figure]
 ) -> None:
-    row = one_row(tables["main"], tunnel="gost+ws", cc="cubic", streams=4)
+    row = find_row(tables["main"], tunnel="gost+ws", cc="cubic", streams=4)
     assert row is not None and row["n"] == 5 and row["left_out"] == 1
     assert max(row["goodput_values"]) < 9999.0
     assert all(bar.get_height() < 9999.0 for bar in artists(drawn["goodput"], "lab cubic"))
@@ -189,8 +195,8 @@ def test_no_text_is_small_or_outside(drawn: dict[str, Figure], name: str) -> Non
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_saved_twice_is_the_same(drawn: dict[str, Figure], name: str) -> None:
-    assert save(drawn[name], "svg") == save(drawn[name], "svg")
-    assert save(drawn[name], "png").startswith(b"\x89PNG")
+    assert save_figure(drawn[name], "svg") == save_figure(drawn[name], "svg")
+    assert save_figure(drawn[name], "png").startswith(b"\x89PNG")
 
 
 def test_a_tunnel_is_drawn_as_it_declares_itself_by_any_of_its_names() -> None:
@@ -203,5 +209,5 @@ def test_a_tunnel_is_drawn_as_it_declares_itself_by_any_of_its_names() -> None:
 def test_points_at_one_place_stand_in_the_order_in_which_they_were_drawn() -> None:
     figure, [[ax]] = new_figure(2.0)
     for cell in "dbca":
-        shows(ax.plot([1], [1], "o")[0], cell)
-    assert [spot.keys for spot in spots_of(figure)] == [(cell,) for cell in "dbca"]
+        tag_artist(ax.plot([1], [1], "o")[0], cell)
+    assert [spot.keys for spot in cell_regions(figure)] == [(cell,) for cell in "dbca"]

@@ -27,11 +27,11 @@ def families(figure: Figure) -> set[str]:
 
 
 def test_small_fonts_draw_the_same_glyphs(figure):
-    whole = style.save(figure, "png")
+    whole = style.save_figure(figure, "png")
 
     with pdf_fonts.small_fonts(figure):
         assert families(figure) == {pdf_fonts.SMALL_FAMILY, pdf_fonts.FAMILY}
-        small = style.save(figure, "png")
+        small = style.save_figure(figure, "png")
 
     assert small == whole
     assert families(figure) == {pdf_fonts.FAMILY}
@@ -40,16 +40,16 @@ def test_small_fonts_draw_the_same_glyphs(figure):
 def test_a_character_that_only_the_whole_font_has_is_drawn_by_it(figure):
     figure.texts.clear()
     figure.text(0.1, 0.8, "потери, %")
-    whole = style.save(figure, "png")
+    whole = style.save_figure(figure, "png")
 
     with pdf_fonts.small_fonts(figure):
-        assert style.save(figure, "png") == whole
+        assert style.save_figure(figure, "png") == whole
 
 
 def test_a_pdf_embeds_fonts_of_the_same_names(figure):
-    pdf = style.save(figure, "pdf")
+    pdf = style.save_figure(figure, "pdf")
 
     assert b"+DejaVuSans " in pdf
     assert b"+DejaVuSans-Bold " in pdf
     assert b"gostlab" not in pdf
-    assert style.save(figure, "pdf") == pdf
+    assert style.save_figure(figure, "pdf") == pdf

@@ -46,7 +46,9 @@ def test_letters_change_places_with_the_paper_and_pale_fields_are_dimmed() -> No
 def test_a_hatched_bar_is_no_white_slab() -> None:
     figure, [[axes]] = style.new_figure(2.0)
     axes.bar([1], [1], facecolor="white", hatch="//")
-    assert b"#ffffff" not in add_dark_mode(style.save(figure, "svg")).partition(b"</style>")[2]
+    assert (
+        b"#ffffff" not in add_dark_mode(style.save_figure(figure, "svg")).partition(b"</style>")[2]
+    )
     assert dark_colour("#0072b2") in ("", mix_colours("#ffffff", "#0072b2", 0.05))
 
 
@@ -60,6 +62,6 @@ def test_a_scale_of_colours_stays_as_it_is() -> None:
 def test_what_is_no_colour_stays_and_a_figure_has_a_dark_form() -> None:
     assert add_dark_mode(b'<svg><use href="#abcdef"/></svg>') == b'<svg><use href="#abcdef"/></svg>'
     figure, _ = style.new_figure(2.0)
-    saved = add_dark_mode(style.save(figure, "svg"))
+    saved = add_dark_mode(style.save_figure(figure, "svg"))
     assert b"prefers-color-scheme:dark" in saved and b"fill: #ffffff" not in saved
-    assert style.save(figure, "pdf") == style.save(figure, "pdf")
+    assert style.save_figure(figure, "pdf") == style.save_figure(figure, "pdf")

@@ -14,7 +14,7 @@ import synthetic
 
 from gostlab.analysis.load.published import to_study
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting.plot import Sweep, drawing_of, words_for
+from gostlab.analysis.plotting.plot import MatrixInput, find_drawing, plot_names
 from gostlab.analysis.report.findings import MatrixSection, first_screen
 from gostlab.analysis.report.headline import write_headline
 from gostlab.analysis.stats import published_targets
@@ -59,9 +59,9 @@ def test_the_first_screen_of_every_experiment(path: Path, world: str, tmp_path: 
         made_up(run, tmp_path, WORLDS[world])
     study, results = to_study(experiment.name, experiment), load_results(tmp_path, experiment.name)
     matrices = to_matrices(results.runs, study)
-    sweeps = [Sweep(each, matrices, study, "") for each in matrices]
+    sweeps = [MatrixInput(each, matrices, study, "") for each in matrices]
     headlines = [
-        write_headline(matrix, drawing_of(words_for(matrix)[0]).metrics) for matrix in matrices
+        write_headline(matrix, find_drawing(plot_names(matrix)[0]).metrics) for matrix in matrices
     ]
     parts = [
         MatrixSection(sweep.title, headline=headline)

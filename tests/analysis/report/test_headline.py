@@ -9,10 +9,10 @@ import synthetic
 
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting.plot import drawing_of
+from gostlab.analysis.plotting.plot import find_drawing
 from gostlab.analysis.report.headline import write_headline
 from gostlab.analysis.stats.cells import to_matrices
-from gostlab.analysis.stats.text_table import cc_name
+from gostlab.analysis.stats.table_formats import cc_name
 
 
 def write(
@@ -26,7 +26,7 @@ def write(
 
 def headline(results: Path, plot: str = "cells") -> str:
     (matrix,) = to_matrices(load_results(results, "made-up").runs, Study("made-up", "Made up"))
-    result = write_headline(matrix, drawing_of(plot).metrics)
+    result = write_headline(matrix, find_drawing(plot).metrics)
     assert result is not None
     return result.sentence.replace("\u00a0", " ")
 

@@ -24,7 +24,7 @@ import synthetic
 from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.load.series import TimeSeries
-from gostlab.analysis.plotting.style import new_figure, save
+from gostlab.analysis.plotting.style import new_figure, save_figure
 from gostlab.analysis.report import page_data, report
 from gostlab.analysis.report.report import figure_uris, minify_svg, svg_uri, write_report, write_run
 from gostlab.cli.main import main
@@ -64,7 +64,7 @@ def block_of(page: Path) -> tuple[Any, bytes]:
 
 @pytest.mark.parametrize("steps", [page_data.VALUE_STEPS, page_data.TIME_STEPS])
 def test_quantised_numbers_are_within_half_a_step(steps: int) -> None:
-    columns = page_data.Columns()
+    columns = page_data.ColumnStore()
     values = np.array([0.0, 1.5, 1234.5678, 99999.9, 3.0])
     told = columns.quantised(values, steps)
     found = numbers(told, bytes(columns.content))
@@ -74,7 +74,7 @@ def test_quantised_numbers_are_within_half_a_step(steps: int) -> None:
 
 
 def test_a_column_that_two_lines_share_stands_there_once() -> None:
-    columns = page_data.Columns()
+    columns = page_data.ColumnStore()
     instants = np.linspace(0, 10, 100)
     assert columns.exact(instants)["at"] == columns.exact(instants.copy())["at"]
     assert len(columns.content) == 800
@@ -89,7 +89,7 @@ def test_thinning_keeps_the_peaks() -> None:
 
 
 def test_no_words_end_the_data_block() -> None:
-    text = page_data.pack({"name": HOSTILE, "line": "\u2028"}, page_data.Columns())
+    text = page_data.pack({"name": HOSTILE, "line": "\u2028"}, page_data.ColumnStore())
     assert re.fullmatch(r"[A-Za-z0-9+/=]*", text)
     assert unpacked(text)[0]["name"] == HOSTILE
 
@@ -127,7 +127,7 @@ def test_the_heaviest_figures_are_bitmaps_where_all_would_be_too_much(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     figure, _ = new_figure(2.0)
-    png = save(figure, "png")
+    png = save_figure(figure, "png")
     svgs = {"small": b"<svg>1</svg>", "large": b"<svg>" + b"1" * 200_000 + b"</svg>"}
     drawn = {name: (svg, png) for name, svg in svgs.items()}
     assert all(uri.startswith("data:image/svg") for uri in figure_uris(drawn).values())

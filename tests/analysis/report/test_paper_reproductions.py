@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from gostlab.analysis.load.published import Study, load_study, questions
+from gostlab.analysis.load.published import Study, load_study, question_keys
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.report.report import write_report
@@ -293,9 +293,9 @@ def test_the_page_rests_on_the_full_form_of_the_file_as_it_stands(tmp_path: Path
     (tmp_path / "download/broken").mkdir()
     (tmp_path / "download/broken/run.json").write_text("{")
     for quickly, names in ((False, ["run-0", "run-2"]), (True, ["run-1"])):
-        kept = load_results(tmp_path, "download", questions("download", quick=quickly))
+        kept = load_results(tmp_path, "download", question_keys("download", quick=quickly))
         assert [run.name for run in kept.runs] == names and not kept.broken
-    assert questions("of no file") is None
+    assert question_keys("of no file") is None
     shutil.rmtree(tmp_path / "download/run-1")
     page = write_studies_page(tmp_path, [load_study("download")], tmp_path / "studies.md")
     assert "; 2 runs, n = 2 per cell" in page.read_text("utf-8").replace("\u00a0", " ")

@@ -18,10 +18,10 @@ from matplotlib.figure import Figure
 
 from gostlab.analysis.load.published import Study, levels_equal, load_study
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting.style import save
+from gostlab.analysis.plotting.style import save_figure
 from gostlab.analysis.report.findings import to_chapter
 from gostlab.analysis.report.report import write_report
-from gostlab.analysis.report.tables import path_table, which_flows
+from gostlab.analysis.report.tables import goodput_scope_note, path_table
 from gostlab.analysis.stats.cells import Cell, to_matrices
 from gostlab.cli import main
 from gostlab.results import EPOCH, EPOCHS
@@ -83,10 +83,10 @@ def whole(everything: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     out = tmp_path_factory.mktemp("out")
 
     def saved(figure: Figure, kind: str) -> bytes:
-        return (save if kind == "svg" else sketch)(figure, kind)
+        return (save_figure if kind == "svg" else sketch)(figure, kind)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("gostlab.analysis.report.report.save", saved)
+        patched.setattr("gostlab.analysis.report.report.save_figure", saved)
         return out, report(everything, out)
 
 
@@ -205,7 +205,7 @@ def test_a_process_that_saves_figures_and_is_killed_ends_the_report_in_a_line(
         os.kill(os.getpid(), signal.SIGKILL)
         return b""
 
-    monkeypatch.setattr("gostlab.analysis.report.report.save", killed)
+    monkeypatch.setattr("gostlab.analysis.report.report.save_figure", killed)
     with pytest.raises(OSError, match="report again"):
         report(singles, tmp_path, PLAIN)
 
@@ -391,7 +391,10 @@ def test_runs_of_an_older_lab_are_shown_as_such(
 
 def shown_paths(results: Path, *keys: str) -> list[tuple[str, ...]]:
     table = path_table(load_results(results, "made-up"), "paths")
-    rows = [dict(zip((c.key for c in table.columns), row, strict=True)) for row in table.shown()]
+    rows = [
+        dict(zip((c.key for c in table.columns), row, strict=True))
+        for row in table.formatted_rows()
+    ]
     return [tuple(row[key] for key in keys) for row in rows]
 
 
@@ -423,7 +426,7 @@ def test_a_table_says_which_flows_a_goodput_is_of(tmp_path: Path) -> None:
     for name, flows in loads.items():
         asked = synthetic.several(*flows)
         run = synthetic.loaded(synthetic.write_run(tmp_path, asked, name=name))
-        said[name] = which_flows([Cell("made-up", "m", "", (), (run,))])
+        said[name] = goodput_scope_note([Cell("made-up", "m", "", (), (run,))])
     assert said["a"] == said["d"] == ""
     assert "UDP's is not in it" in said["b"] and "both directions" not in said["b"]
     assert "both directions" in said["c"] and "UDP" not in said["c"]

@@ -9,7 +9,7 @@ import pytest
 import synthetic
 
 from gostlab import results
-from gostlab.analysis.stats.coexistence import contest_of
+from gostlab.analysis.stats.coexistence import read_contest
 from gostlab.results.metrics import Spread
 
 
@@ -37,7 +37,7 @@ def write(tmp_path: Path, *flows: dict[str, Any], ended_s: float = 60.0) -> Path
 def test_each_flow_has_its_rate_share_side_and_round_trips_while_it_ran(
     tmp_path: Path, ended_s: float, rtt_ms: float
 ) -> None:
-    found = contest_of(write(tmp_path, {}, {}, ended_s=ended_s))
+    found = read_contest(write(tmp_path, {}, {}, ended_s=ended_s))
 
     assert found is not None
     assert (found.jain, found.until_s) == (pytest.approx(0.8), ended_s)
@@ -50,4 +50,4 @@ def test_each_flow_has_its_rate_share_side_and_round_trips_while_it_ran(
 
 
 def test_one_flow_alone_is_no_contest(tmp_path: Path) -> None:
-    assert contest_of(write(tmp_path, {})) is None
+    assert read_contest(write(tmp_path, {})) is None

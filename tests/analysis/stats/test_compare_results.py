@@ -11,7 +11,12 @@ import synthetic
 
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.stats.cells import to_matrices
-from gostlab.analysis.stats.compare_results import Changes, MetricChange, changes, to_table
+from gostlab.analysis.stats.compare_results import (
+    MetricChange,
+    ResultChanges,
+    compare_runs,
+    to_table,
+)
 from gostlab.cli import main
 from gostlab.errors import BadInput
 
@@ -23,18 +28,20 @@ def write(results: Path, cc: str, *goodputs: float, seed: int = 0, **more: Any) 
         synthetic.write_run(results, run, goodput_mbit=goodput, name=name, **more)
 
 
-def compared(tmp_path: Path, threshold: float = 0.05) -> Changes:
+def compared(tmp_path: Path, threshold: float = 0.05) -> ResultChanges:
     loaded = [to_matrices(load_results(tmp_path / name, "made-up").runs) for name in ("old", "new")]
-    return changes(loaded[0], loaded[1], threshold)
+    return compare_runs(loaded[0], loaded[1], threshold)
 
 
-def goodput(found: Changes, cc: str = "BBR") -> MetricChange:
+def goodput(found: ResultChanges, cc: str = "BBR") -> MetricChange:
     rows = [row for row in found.rows if row.figure == "goodput (Mbit/s)" and cc in row.cell]
     assert len(rows) == 1
     return rows[0]
 
 
-def both(tmp_path: Path, old: tuple[float, ...], new: tuple[float, ...], **more: Any) -> Changes:
+def both(
+    tmp_path: Path, old: tuple[float, ...], new: tuple[float, ...], **more: Any
+) -> ResultChanges:
     write(tmp_path / "old", "bbr", *old)
     write(tmp_path / "new", "bbr", *new, **more)
     return compared(tmp_path)

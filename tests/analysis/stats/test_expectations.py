@@ -8,7 +8,7 @@ import pytest
 import synthetic
 
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.stats.expectations import Judgement, cells_by_levels, judge
+from gostlab.analysis.stats.expectations import Judgement, cells_by_levels, judge_matrix
 from gostlab.errors import BadInput
 from gostlab.spec.expectations import read_expectations
 from gostlab.spec.yaml_source import parse_document
@@ -23,7 +23,7 @@ def write(results: Path, cc: str, *goodputs: float, **more: Any) -> None:
 def judged(results: Path, text: str, *, partial: bool = False) -> list[Judgement]:
     cells = cells_by_levels(load_results(results, "made-up").runs)
     expectations = read_expectations(parse_document(text, "mine.yaml"))
-    return judge(expectations, cells, partial=partial)
+    return judge_matrix(expectations, cells, partial=partial)
 
 
 def only(results: Path, text: str) -> Judgement:

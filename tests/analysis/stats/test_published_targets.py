@@ -11,21 +11,21 @@ import pytest
 import synthetic
 
 from gostlab.analysis.load import shipped_baselines
-from gostlab.analysis.load.published import Claim, Study
+from gostlab.analysis.load.published import PublishedClaim, Study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.load.shipped_baselines import ShippedMetric, parse_row, to_csv
 from gostlab.analysis.stats.cells import MatrixResults, to_matrices
 from gostlab.analysis.stats.metrics import METRICS
 from gostlab.analysis.stats.published_targets import (
     agreement_sentence,
-    figure_words,
-    measured_rows,
+    baseline_rows,
+    metric_label,
     rates_table,
     target_rows,
     to_table,
     validation_verdict,
 )
-from gostlab.registry.plots import merit_names
+from gostlab.registry.plots import publishable_metrics
 from gostlab.results.metrics import RunCluster
 from gostlab.spec.experiment import Published
 
@@ -48,34 +48,34 @@ def write(results: Path, cc: str, *goodputs: float, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("asked", "got", "holds"),
     [
-        (Claim("goodput_mbit", 100.0), 110.0, True),
-        (Claim("goodput_mbit", 100.0), 111.0, False),
-        (Claim("goodput_mbit", 100.0), 89.0, False),
-        (Claim("retr", 60.0), 90.0, True),
-        (Claim("retr", 60.0), 40.0, True),
-        (Claim("retr", 60.0), 91.0, False),
-        (Claim("retr", 60.0), 39.0, False),
-        (Claim("retr", 100.0, least=95.0), 1e9, True),
-        (Claim("retr", 100.0, least=95.0), 94.0, False),
-        (Claim("retr", None, 4.0, 11.0), 11.0, True),
-        (Claim("retr", None, 4.0, 11.0), 11.1, False),
-        (Claim("convergence_s", None, most=2.0), math.inf, False),
+        (PublishedClaim("goodput_mbit", 100.0), 110.0, True),
+        (PublishedClaim("goodput_mbit", 100.0), 111.0, False),
+        (PublishedClaim("goodput_mbit", 100.0), 89.0, False),
+        (PublishedClaim("retr", 60.0), 90.0, True),
+        (PublishedClaim("retr", 60.0), 40.0, True),
+        (PublishedClaim("retr", 60.0), 91.0, False),
+        (PublishedClaim("retr", 60.0), 39.0, False),
+        (PublishedClaim("retr", 100.0, least=95.0), 1e9, True),
+        (PublishedClaim("retr", 100.0, least=95.0), 94.0, False),
+        (PublishedClaim("retr", None, 4.0, 11.0), 11.0, True),
+        (PublishedClaim("retr", None, 4.0, 11.0), 11.1, False),
+        (PublishedClaim("convergence_s", None, most=2.0), math.inf, False),
     ],
 )
 def test_a_value_agrees_within_its_band_or_ten_percent_and_a_count_within_a_factor(
-    asked: Claim, got: float, holds: bool
+    asked: PublishedClaim, got: float, holds: bool
 ) -> None:
     assert asked.holds(got) is holds
 
 
 def test_a_target_reads_as_people_write_it() -> None:
-    assert Claim("goodput_mbit", 144.0).sentence == "144 ± 10\u00a0%"
-    assert Claim("retr", 63.0).sentence == "63 (a factor of 1.5)"
-    assert Claim("retr", None, 4.0, 11.0).sentence == "4 to 11"
-    assert Claim("retr", 20.0, least=8.0).sentence == "20 (at least 8)"
-    assert Claim("retr", None, most=2.0).sentence == "at most 2"
-    assert figure_words(Claim("share", 0.5, flow="flow2")) == "share of the sum, flow2"
-    assert figure_words(Claim("ratio", 8.0, versus="cubic")) == "goodput / that of cubic"
+    assert PublishedClaim("goodput_mbit", 144.0).sentence == "144 ± 10\u00a0%"
+    assert PublishedClaim("retr", 63.0).sentence == "63 (a factor of 1.5)"
+    assert PublishedClaim("retr", None, 4.0, 11.0).sentence == "4 to 11"
+    assert PublishedClaim("retr", 20.0, least=8.0).sentence == "20 (at least 8)"
+    assert PublishedClaim("retr", None, most=2.0).sentence == "at most 2"
+    assert metric_label(PublishedClaim("share", 0.5, flow="flow2")) == "share of the sum, flow2"
+    assert metric_label(PublishedClaim("ratio", 8.0, versus="cubic")) == "goodput / that of cubic"
 
 
 def test_the_median_of_the_runs_that_count_is_judged(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_run_that_never_converges_disagrees_with_any_time(tmp_path: Path) -> N
     synthetic.write_over_time(folder, run, {"flow1": 90.0, "flow2": 10.0})
     (row,) = rows_of(tmp_path, entry("convergence_s", matrix="fair", most=20.0))
     assert row.verdict == "disagrees" and math.isinf(row.got.median)
-    assert to_table([row]).shown()[0][4] == "never"
+    assert to_table([row]).formatted_rows()[0][4] == "never"
 
 
 def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> N
     assert "1 agrees, 1 disagrees" in table.note
     agreeing = [entry("goodput_mbit", value=value) for value in (100.0, 101.0)]
     assert "2 agree." in to_table(rows_of(tmp_path, *agreeing)).note
-    first, _ = table.shown()
+    first, _ = table.formatted_rows()
     assert first[2:5] == ["goodput (Mbit/s)", "100 ± 10\u00a0%", "102"]
     assert first[5:8] == ["6", "100 to 105 (96.9\u00a0%)", "agrees"]
     assert "Why they differ" not in [column.heading for column in table.columns]
@@ -182,7 +182,7 @@ def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> N
 
 
 def test_what_a_file_may_publish_is_what_the_analysis_can_compute() -> None:
-    assert merit_names() == tuple(merit.name for merit in METRICS)
+    assert publishable_metrics() == tuple(merit.name for merit in METRICS)
 
 
 def test_the_fastest_three_are_a_mean_over_the_runs(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_what_enough_runs_measured_can_be_shipped(tmp_path: Path) -> None:
     write(tmp_path, "bbr", 330.0, 331.0, 335.0, 340.0, 1088.0)
     write(tmp_path, "cubic", 180.0)
     rows = rows_of(tmp_path, entry("goodput_mbit", value=467.0))
-    (told,) = measured_rows(rows, matrices_of(tmp_path), "lab 1.0")
+    (told,) = baseline_rows(rows, matrices_of(tmp_path), "lab 1.0")
     assert (told.least, told.median, told.most, told.n) == (330.0, 335.0, 1088.0, 5)
 
 
@@ -248,7 +248,7 @@ def test_a_matrix_that_repeats_a_cell_more_often_says_what_is_shipped_of_it(tmp_
         synthetic.write_run(tmp_path, asked, goodput_mbit=goodput, name=f"states-{repetition}")
     rows = rows_of(tmp_path, entry("goodput_mbit", value=467.0))
 
-    (told,) = measured_rows(rows, matrices_of(tmp_path), "lab 1.0")
+    (told,) = baseline_rows(rows, matrices_of(tmp_path), "lab 1.0")
 
     assert (told.matrix, told.least, told.most, told.n) == ("main", 339.0, 701.0, 7)
     assert told.states == (RunCluster(341.0, 5), RunCluster(700.5, 2))

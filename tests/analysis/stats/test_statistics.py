@@ -16,7 +16,7 @@ from gostlab.analysis.stats.statistics import (
     paired_ratio,
     summarise,
 )
-from gostlab.analysis.stats.text_table import spread_words
+from gostlab.analysis.stats.table_formats import format_spread
 from gostlab.results.metrics import jain_index
 
 
@@ -91,14 +91,14 @@ def test_identical_runs_have_no_interval() -> None:
     found = summarise([5.0] * 8)
     assert found is not None and (found.median, found.n) == (5.0, 8)
     assert found.interval is None and mean_interval([5.0] * 8) is None
-    assert spread_words(found) == "8 identical runs"
+    assert format_spread(found) == "8 identical runs"
 
 
 def test_runs_in_two_states_have_no_interval_and_are_counted_by_state() -> None:
     found = summarise([180.0, 178.0, 181.0, 571.0, 182.0, 560.0, 179.0, 177.0, 569.0, 183.0])
     assert found is not None and found.interval is None
     assert mean_interval(found.values) is None
-    assert spread_words(found) == "180 (7 of 10) or 569 (3 of 10)"
+    assert format_spread(found) == "180 (7 of 10) or 569 (3 of 10)"
     assert found.typical == (180.0, 569.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 import synthetic
 from synthetic import drawn, loaded
 
-from gostlab.analysis.stats.throughput_dips import dips_of
+from gostlab.analysis.stats.throughput_dips import find_dips
 
 
 def rate(t_s: float) -> float:
@@ -26,7 +26,7 @@ def written(results: Path, cc: str = "bbr", dipping: bool = True) -> Path:
 
 
 def test_dips_are_found_and_what_they_cost(tmp_path: Path) -> None:
-    dips = dips_of(loaded(written(tmp_path)), "flow1", 0.1)
+    dips = find_dips(loaded(written(tmp_path)), "flow1", 0.1)
     assert dips is not None
     assert dips.median_mbit == pytest.approx(90.0)
     assert [begin for begin, _ in dips.spans] == pytest.approx([20.0, 30.0, 40.0, 50.0], abs=0.11)

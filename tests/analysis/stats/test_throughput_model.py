@@ -8,7 +8,7 @@ import math
 import pytest
 
 from gostlab.analysis.stats import throughput_model
-from gostlab.analysis.stats.throughput_model import MODELS, Path, models_for
+from gostlab.analysis.stats.throughput_model import MODELS, ModelPath, models_for
 
 
 @pytest.mark.parametrize(("loss", "reno"), [(1e-2, 12), (1e-3, 38), (1e-4, 120), (1e-6, 1200)])
@@ -19,14 +19,14 @@ def test_reno_s_windows_are_those_of_rfc_9438_s_table(loss: float, reno: float) 
 @pytest.mark.parametrize(("loss", "mbit"), [(1e-4, 21.7), (1e-3, 4.4), (1e-2, 1.39)])
 def test_cubic_s_goodput_at_100_ms(loss: float, mbit: float) -> None:
     (model,) = models_for(["cubic"], ("rfc9438",))
-    assert model.mbit(Path(100e6, 100, loss)) == pytest.approx(mbit, rel=0.025)
+    assert model.mbit(ModelPath(100e6, 100, loss)) == pytest.approx(mbit, rel=0.025)
 
 
 def test_the_link_limits_cubic_at_little_loss() -> None:
     (model,) = models_for(["cubic"], ("rfc9438",))
-    assert model.mbit(Path(100e6, 100, 1e-5)) == pytest.approx(100 * 1448 / 1514)
-    assert model.mbit(Path(100e6, 100, 0)) == pytest.approx(100 * 1448 / 1514)
-    assert model.mbit(Path(None, 100, 0)) is None
+    assert model.mbit(ModelPath(100e6, 100, 1e-5)) == pytest.approx(100 * 1448 / 1514)
+    assert model.mbit(ModelPath(100e6, 100, 0)) == pytest.approx(100 * 1448 / 1514)
+    assert model.mbit(ModelPath(None, 100, 0)) is None
 
 
 def test_mathis_with_delayed_acks() -> None:
@@ -42,10 +42,10 @@ def test_li_2018_s_equation_6_with_its_alpha_and_beta() -> None:
 
 
 def test_li_2018_s_equation_7_falls_where_the_window_no_longer_covers_the_path() -> None:
-    whole = Path(1e9, 10, 1e-4, rmem_bytes=80e6)
+    whole = ModelPath(1e9, 10, 1e-4, rmem_bytes=80e6)
     # 980 is more than a link of 1 Gbit/s carries
     assert throughput_model.li_bbr_mbit(whole) == pytest.approx(whole.payload_mbit)
-    small = Path(1e9, 20, 1e-4, rmem_bytes=1e6)
+    small = ModelPath(1e9, 20, 1e-4, rmem_bytes=1e6)
     assert throughput_model.li_bbr_mbit(small) == pytest.approx(980 * 1e6 / 2.5e6)
     assert throughput_model.li_bbr_mbit(small, throughput_model.RMEM_WINDOW_SHARE) == pytest.approx(
         980 * 0.5e6 / 2.5e6
@@ -53,7 +53,7 @@ def test_li_2018_s_equation_7_falls_where_the_window_no_longer_covers_the_path()
 
 
 def test_bbr_gets_what_is_not_lost() -> None:
-    assert throughput_model.bbr_mbit(Path(100e6, 100, 0.15)) == pytest.approx(
+    assert throughput_model.bbr_mbit(ModelPath(100e6, 100, 0.15)) == pytest.approx(
         0.85 * 100 * 1448 / 1514
     )
 
@@ -63,7 +63,7 @@ def test_no_model_exceeds_the_link_and_its_window_is_its_rate_s(
     model: throughput_model.ThroughputModel,
 ) -> None:
     for loss in (1e-7, 1e-4, 1e-2, 0.3):
-        path = Path(100e6, 50, loss, rmem_bytes=6e6)
+        path = ModelPath(100e6, 50, loss, rmem_bytes=6e6)
         rate, window = model.mbit(path), model.window(path)
         assert rate is not None and window is not None
         assert 0 < rate <= path.payload_mbit

@@ -7,7 +7,7 @@ import random
 import pytest
 from scipy.stats import binom
 
-from gostlab.guest.probes.binomial import interval
+from gostlab.guest.probes.binomial import central_interval
 
 
 def cases() -> list[tuple[int, float]]:
@@ -21,11 +21,14 @@ def test_it_is_scipys() -> None:
     for count, chance in cases():
         for confidence in (0.9999, 0.95):
             least, most = binom.interval(confidence, count, chance)
-            assert interval(confidence, count, chance) == (int(least), int(most)), (count, chance)
+            assert central_interval(confidence, count, chance) == (int(least), int(most)), (
+                count,
+                chance,
+            )
 
 
 def test_of_ten_million_packets_it_is_what_the_normal_distribution_says() -> None:
-    low, high = interval(0.9999, 10_000_000, 0.01)
+    low, high = central_interval(0.9999, 10_000_000, 0.01)
     half = 3.8906 * math.sqrt(1e7 * 0.01 * 0.99)
     assert low == pytest.approx(1e5 - half, abs=3) and high == pytest.approx(1e5 + half, abs=3)
 
@@ -37,4 +40,4 @@ def test_of_ten_million_packets_it_is_what_the_normal_distribution_says() -> Non
 def test_where_there_is_no_choice_there_is_none(
     count: int, chance: float, bounds: tuple[int, int]
 ) -> None:
-    assert interval(0.9999, count, chance) == bounds
+    assert central_interval(0.9999, count, chance) == bounds

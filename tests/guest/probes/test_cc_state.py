@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gostlab.guest.probes.cc_state import FILE, RAW, parse_shown, save_states
+from gostlab.guest.probes.cc_state import FILE, RAW, parse_state_line, save_states
 
 NAMES = "state=STARTUP|DRAIN bw_bps"
 
@@ -30,10 +30,10 @@ def kept(folder: Path, sockets: list[dict[str, Any]], lines: list[str]) -> list[
 
 
 def test_a_value_with_words_becomes_one_of_them() -> None:
-    shown = parse_shown(line(1, 12_500_000_000, "1 9000000"))
+    shown = parse_state_line(line(1, 12_500_000_000, "1 9000000"))
     assert shown is not None and (shown.at_s, shown.local) == (12.5, "10.0.0.1:1")
     assert shown.values == {"state": "DRAIN", "bw_bps": 9_000_000}
-    assert parse_shown("lost 7\n") is None
+    assert parse_state_line("lost 7\n") is None
 
 
 def test_a_row_is_of_its_flow_and_of_several_connections_says_which(tmp_path: Path) -> None:

@@ -9,20 +9,20 @@ import pytest
 
 from gostlab.guest.flow_result import FlowResult
 from gostlab.guest.probes import fidelity
-from gostlab.guest.probes.fidelity import Carried
+from gostlab.guest.probes.fidelity import CarriedRate
 from gostlab.guest.probes.first_last_byte import SendTimes
 from gostlab.guest.probes.timer_lateness import (
-    Gap,
+    DepartureGap,
     QdiscEvent,
     backlogged_gaps,
-    departure_window,
     lateness_ms,
-    packets,
+    parse_events,
+    trace_window,
 )
 from gostlab.results import metrics
-from gostlab.spec.checks import VERDICTS, Check, worst
+from gostlab.spec.checks import VERDICTS, Check, worst_verdict
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.limits import DELAY_LIMIT_PKTS
+from gostlab.tcpmodel.run_limits import DELAY_LIMIT_PKTS
 from tests.sandboxed import describe, direction, flow
 
 PACKET_S = 8 * 1514 / 100e6
@@ -57,10 +57,10 @@ def test_data_begin_and_end_within_a_round_trip_of_what_was_asked(
     run = describe(flows=[flow("first", duration_s=9.0), flow("late", start_s=3.0, duration_s=2.0)])
     times = {"first": SendTimes(0.0, 12.0, 40.0), "late": SendTimes(began_s, ended_s, 200.0)}
 
-    checks = fidelity.check_instants(run, times.get)
+    checks = fidelity.check_flow_times(run, times.get)
     assert verdicts(checks) == {"data_start_first": "ok", **expected}
     assert all(("late" in check.reason) == (check.verdict != "ok") for check in checks)
-    assert not fidelity.check_instants(describe(), {"flow1": SendTimes(1.0, 9.0, 40.0)}.get)
+    assert not fidelity.check_flow_times(describe(), {"flow1": SendTimes(1.0, 9.0, 40.0)}.get)
 
 
 # -- the path
@@ -136,10 +136,10 @@ PRUNED = {"target": {"TcpExtRcvPruned": 1}}
     ("check", "seen", "verdict"),
     [
         # What the bottleneck carried, and its rate.
-        (fidelity.check_rate, (Carried("a", 100e6, 100e6),), "ok"),
-        (fidelity.check_rate, (Carried("a", 101e6, 100e6),), "invalid"),
-        (fidelity.check_rate, (Carried("a", 101e6, 100e6, under_way_bps=2e6),), "degraded"),
-        (fidelity.check_rate, (Carried("a", 101e6, 0),), "ok"),  # no bottleneck
+        (fidelity.check_rate, (CarriedRate("a", 100e6, 100e6),), "ok"),
+        (fidelity.check_rate, (CarriedRate("a", 101e6, 100e6),), "invalid"),
+        (fidelity.check_rate, (CarriedRate("a", 101e6, 100e6, under_way_bps=2e6),), "degraded"),
+        (fidelity.check_rate, (CarriedRate("a", 101e6, 0),), "ok"),  # no bottleneck
         # Drops of 100,000 packets, 1 % asked: a standard deviation of 31.5.
         (fidelity.check_loss, ("drops", 0.01, 1000, 100_000), "ok"),
         (fidelity.check_loss, ("drops", 0.01, 870, 100_000), "invalid"),
@@ -212,15 +212,25 @@ TWO = describe(flows=[flow(), flow("flow2")])
     ("check", "seen", "verdict", "why"),
     [
         # A run, how long its load took, s, and when its flows ended.
-        (fidelity.check_length, (describe(), 5.1, [result()]), "ok", ""),
-        (fidelity.check_length, (describe(), 5.1, [result(ended_s=4.0)]), "invalid", "load ended"),
+        (fidelity.check_flow_durations, (describe(), 5.1, [result()]), "ok", ""),
         (
-            fidelity.check_length,
+            fidelity.check_flow_durations,
+            (describe(), 5.1, [result(ended_s=4.0)]),
+            "invalid",
+            "load ended",
+        ),
+        (
+            fidelity.check_flow_durations,
             (TWO, 5.1, [result(), result("flow2", ended_s=2.0)]),
             "invalid",
             "flow2 ended early",
         ),
-        (fidelity.check_length, (LONG, 5.1, [result()]), "degraded", "less than 20 round trips"),
+        (
+            fidelity.check_flow_durations,
+            (LONG, 5.1, [result()]),
+            "degraded",
+            "less than 20 round trips",
+        ),
         # How each end of the tunnel ended: not, or with an exit status.
         (fidelity.check_tunnel, ({"client": None, "target": None},), "ok", ""),
         (fidelity.check_tunnel, ({"client": None, "target": 3},), "invalid", "target died (exit"),
@@ -291,8 +301,8 @@ def test_a_tick_that_never_came_is_as_late_as_the_end() -> None:
     assert late_ms == pytest.approx([1.0, 2.0, 5.0])
 
 
-def gaps(*factors: float) -> list[Gap]:
-    return [Gap(factor * PACKET_S, PACKET_S) for factor in factors]
+def gaps(*factors: float) -> list[DepartureGap]:
+    return [DepartureGap(factor * PACKET_S, PACKET_S) for factor in factors]
 
 
 @pytest.mark.parametrize(
@@ -307,13 +317,17 @@ def gaps(*factors: float) -> list[Gap]:
         (gaps(*[2.5] * 600, *[1.0] * 400), "invalid", "invalid"),
     ],
 )
-def test_a_bottleneck_that_sends_late_speaks(seen: list[Gap], late: str, rate: str) -> None:
+def test_a_bottleneck_that_sends_late_speaks(
+    seen: list[DepartureGap], late: str, rate: str
+) -> None:
     found = verdicts(fidelity.check_departures(seen))
     assert found == {"bottleneck_gaps": late, "bottleneck_rate": rate}
 
 
 @pytest.mark.parametrize("seen", [gaps(*[9.0] * 50), "this kernel has no tracepoint"])
-def test_what_was_not_measured_is_said_and_speaks_neither_way(seen: list[Gap] | str) -> None:
+def test_what_was_not_measured_is_said_and_speaks_neither_way(
+    seen: list[DepartureGap] | str,
+) -> None:
     checks = fidelity.check_departures(seen)
     assert {(check.verdict, check.got) for check in checks} == {("ok", "not measured")}
     assert all(check.reason for check in checks)
@@ -328,7 +342,7 @@ def test_only_gaps_between_packets_that_waited_count() -> None:
         QdiscEvent(0.0015, False, "b", 1000),
         QdiscEvent(0.003, True, "b", 1000),
     ]
-    assert backlogged_gaps(seen, 8e6) == [Gap(pytest.approx(0.001), pytest.approx(0.001))]
+    assert backlogged_gaps(seen, 8e6) == [DepartureGap(pytest.approx(0.001), pytest.approx(0.001))]
     # What was in the queue when the sample began had waited too.
     left = [QdiscEvent(0.0, True, "x", 1000), QdiscEvent(0.001, True, "y", 1000)]
     assert len(backlogged_gaps(left, 8e6)) == 1
@@ -342,7 +356,7 @@ def test_a_trace_is_read_for_one_device() -> None:
         f"{idle}1.523: net_dev_queue: dev=wan_b-eth1 skbaddr=0000a1 len=66 net_cookie=20",
         f"{idle}1.522189: net_dev_start_xmit: dev=wan_a-eth1 {xmit} len=1514 data_len=0 network_offset=14",
     ]
-    assert packets(lines, "wan_a-eth1") == [
+    assert parse_events(lines, "wan_a-eth1") == [
         QdiscEvent(1.522089, False, "0000a1", 66),
         QdiscEvent(1.522189, True, "0000a1", 1514),
     ]
@@ -352,11 +366,11 @@ def test_departures_are_looked_at_in_the_middle_at_the_rate_of_that_time() -> No
     def changed(at_s: float) -> RunSpec:
         return describe(changes=[{"at_s": at_s, "direction": "forward", "rate_bps": 10_000_000}])
 
-    assert departure_window(describe()) == (2.25, 100_000_000)
-    assert departure_window(changed(1.0)) == (2.25, 10_000_000)
-    assert departure_window(changed(4.0)) == (2.25, 100_000_000)
-    assert "in the middle of the load" in str(departure_window(changed(2.5)))
-    assert "no bottleneck" in str(departure_window(describe({**direction(), "rate_bps": None})))
+    assert trace_window(describe()) == (2.25, 100_000_000)
+    assert trace_window(changed(1.0)) == (2.25, 10_000_000)
+    assert trace_window(changed(4.0)) == (2.25, 100_000_000)
+    assert "in the middle of the load" in str(trace_window(changed(2.5)))
+    assert "no bottleneck" in str(trace_window(describe({**direction(), "rate_bps": None})))
 
 
 def test_the_virtual_clock_says_once_what_cannot_fail() -> None:
@@ -366,7 +380,7 @@ def test_the_virtual_clock_says_once_what_cannot_fail() -> None:
 
 def test_a_run_is_as_good_as_its_worst_check() -> None:
     good, bad, worse = (Check("x", verdict, 1, 1, "") for verdict in VERDICTS)
-    found = [worst(checks) for checks in ([], [good], [bad, good], [bad, worse, good])]
+    found = [worst_verdict(checks) for checks in ([], [good], [bad, good], [bad, worse, good])]
     assert found == ["ok", "ok", "degraded", "invalid"]
 
 

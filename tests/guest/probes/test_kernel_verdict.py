@@ -5,9 +5,9 @@ import pytest
 
 from gostlab.guest.delay_line import build_delay_line
 from gostlab.guest.probes.fidelity import check_kernel, check_wakeups
-from gostlab.guest.probes.timer_lateness import Gap
+from gostlab.guest.probes.timer_lateness import DepartureGap
 from gostlab.guest.qdisc import shaped_direction
-from gostlab.guest.shaping import takes_seeds, unseeded
+from gostlab.guest.shaping import takes_seeds, without_seed
 from tests.asked import run_of
 
 
@@ -32,11 +32,14 @@ def test_netem_is_given_no_seed_by_a_kernel_whose_netem_has_none() -> None:
     run = run_of(profile="la-hamina")
     line = build_delay_line(shaped_direction(run.path.forward, run), seed=7)
     assert "seed" in line.tc_options()
-    assert "seed" not in unseeded(line).tc_options()
+    assert "seed" not in without_seed(line).tc_options()
 
 
 IN_TIME, LATE = [0.1] * 500, [0.1] * 450 + [30.0] * 50
-SLOW, FULL = [Gap(got_s=0.0012, due_s=0.00024)] * 200, [Gap(got_s=0.00024, due_s=0.00024)] * 200
+SLOW, FULL = (
+    [DepartureGap(got_s=0.0012, due_s=0.00024)] * 200,
+    [DepartureGap(got_s=0.00024, due_s=0.00024)] * 200,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ SLOW, FULL = [Gap(got_s=0.0012, due_s=0.00024)] * 200, [Gap(got_s=0.00024, due_s
 )
 def test_a_slow_bottleneck_beside_an_idle_cpu_is_a_kernel_that_loses_wake_ups(
     late_ms: list[float],
-    gaps: list[Gap] | str,
+    gaps: list[DepartureGap] | str,
     idle_share: float,
     known_to_lose: bool,
     verdict: str,

@@ -32,7 +32,7 @@ def message() -> netlink.SocketMessage:
         sender.sendall(bytes(100_000))
         taken.recv(100_000, socket.MSG_WAITALL)
         port = server.getsockname()[1]
-        return next(each for each in netlink.tcp_sockets(link) if each.ports[1] == port)
+        return next(each for each in netlink.read_tcp_sockets(link) if each.ports[1] == port)
 
 
 @pytest.mark.parametrize("marks", [False, True], ids=["unmarked", "marked"])

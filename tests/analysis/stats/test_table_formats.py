@@ -4,7 +4,7 @@
 import pandas as pd
 import pytest
 
-from gostlab.analysis.stats.text_table import n_note
+from gostlab.analysis.stats.table_formats import n_note
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class UnreadableFile(Exception):
     """A missing, truncated or invalid file of a result folder; the message names it."""
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_json_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file.
 
     Raises UnreadableFile.
@@ -56,21 +56,21 @@ def read_record(path: Path, record_type: type[Record]) -> Record:
     import msgspec
 
     try:
-        return msgspec.convert(clean(read_object(path)), record_type)
+        return msgspec.convert(clean_json_value(read_json_object(path)), record_type)
     except (msgspec.ValidationError, ArithmeticError) as error:
         raise UnreadableFile(f"{path.name}: {error}") from None
 
 
-def clean(value: Any) -> Any:
+def clean_json_value(value: Any) -> Any:
     """Return a JSON value with control characters replaced in all of its text."""
     if isinstance(value, str):
         return replace_controls(value)
     if isinstance(value, dict):
-        return {replace_controls(key): clean(item) for key, item in value.items()}
-    return [clean(item) for item in value] if isinstance(value, list) else value
+        return {replace_controls(key): clean_json_value(item) for key, item in value.items()}
+    return [clean_json_value(item) for item in value] if isinstance(value, list) else value
 
 
-def known_number(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
     """Return a finite number, or None for any other value."""
     return float(value) if is_number(value) else None
 

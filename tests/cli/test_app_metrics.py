@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What flows measure for themselves, as `./lab try` prints it."""
 
-from gostlab.cli.flow_lines import FlowMeasure, flow_lines
+from gostlab.cli.app_metrics import FlowMeasure, flow_lines
 
 
 def measure(name: str, *values: float, cell: str = "cubic", flow: str = "a") -> FlowMeasure:

@@ -20,9 +20,9 @@ CATEGORIES = frozenset(
 # How a factor's levels are read as numbers, and the end of the column's name with their unit.
 LEVELS: tuple[tuple[Callable[[str], float], str], ...] = (
     (float, ""),
-    (lambda text: float(units.share(text)), ""),
-    (lambda text: units.rate(text) / 1e6, "_mbit"),
-    (lambda text: 1e3 * float(units.seconds(text)), "_ms"),
+    (lambda text: float(units.parse_share(text)), ""),
+    (lambda text: units.parse_rate(text) / 1e6, "_mbit"),
+    (lambda text: 1e3 * float(units.parse_seconds(text)), "_ms"),
 )
 # Columns of `full_runs` that `runs` has, beside the factors' and those of one flow.
 RUN_COLUMNS = (
@@ -95,7 +95,7 @@ def as_numbers_or_categories(column: pd.Series) -> pd.Series:
 def short_runs(full: pd.DataFrame, factors: Collection[str]) -> pd.DataFrame:
     """Return the columns of a table of runs that most questions are about."""
     added = [name for name in full.columns if is_of_factor(name, factors) or ":" in name]
-    return full[list(dict.fromkeys([*first(full, RUN_COLUMNS), *added]))]
+    return full[list(dict.fromkeys([*existing_columns(full, RUN_COLUMNS), *added]))]
 
 
 def short_cells(full: pd.DataFrame) -> pd.DataFrame:
@@ -114,7 +114,7 @@ def short_cells(full: pd.DataFrame) -> pd.DataFrame:
     return full[[name for name in full.columns if is_shown(name)]]
 
 
-def first(table: pd.DataFrame, names: Iterable[str]) -> list[str]:
+def existing_columns(table: pd.DataFrame, names: Iterable[str]) -> list[str]:
     """Return those names that are columns of a table."""
     return [name for name in names if name in table.columns]
 

@@ -74,7 +74,7 @@ def run_measures(folder: Path) -> dict[tuple[str, str], float]:
         if len(set(directions.values())) > 1:
             for name, direction in ((UP_MBIT, "upload"), (DOWN_MBIT, "download")):
                 of_direction = [row for row in rows if directions.get(row["name"]) == direction]
-                fields["", name] = metrics.goodput_of(of_direction) / 1e6
+                fields["", name] = metrics.goodput_of_flows_bps(of_direction) / 1e6
     except BROKEN_RECORDS:
         return {}
     return fields
@@ -89,17 +89,17 @@ def flow_lines(measures: Sequence[FlowMeasure]) -> list[str]:
     lines = []
     for (cell, flow), items in groups.items():
         owner = ": ".join(filter(None, (cell if several else "", flow)))
-        lines.append(f"{owner}{': ' if owner else ''}{', '.join(map(phrase, items))}")
+        lines.append(f"{owner}{': ' if owner else ''}{', '.join(map(format_measure, items))}")
     return lines
 
 
-def phrase(item: FlowMeasure) -> str:
+def format_measure(item: FlowMeasure) -> str:
     """Format a measure with its range over runs: complete after 8.47 s (8.41 – 8.52, n = 5)."""
-    text = PHRASES[item.name].format(number(item.median))
+    text = PHRASES[item.name].format(format_number(item.median))
     if item.runs < 2 or item.min == item.max:
         return text
-    return f"{text} ({number(item.min)} – {number(item.max)}, n = {item.runs})"
+    return f"{text} ({format_number(item.min)} – {format_number(item.max)}, n = {item.runs})"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

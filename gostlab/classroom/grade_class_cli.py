@@ -8,12 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 from gostlab.atomic_write import write_whole
-from gostlab.classroom import gradebooks, lms_downloads, marking, pages
-from gostlab.classroom.assignment import assigned, read_secret
+from gostlab.classroom import gradebooks, lms_downloads, marking_sheets, pages
 from gostlab.classroom.batch_grading import (
-    Course,
+    GradeRecord,
     GradeRow,
-    Record,
+    GradingContext,
     find_similar_answers,
     grade_all,
     make_rows,
@@ -25,6 +24,7 @@ from gostlab.classroom.lab import CourseLab, load_lab
 from gostlab.classroom.lms_downloads import Download
 from gostlab.classroom.roster import Roster, read_receipts, read_roster
 from gostlab.classroom.safe_extract import only_bad_input, open_upload
+from gostlab.classroom.student_assignment import assignment_in_course, read_secret
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_FAILED, EXIT_OK
 from gostlab.results import read_object
@@ -51,30 +51,32 @@ def grade_class(arguments: argparse.Namespace) -> int:
     if out.exists() and not out.is_dir():
         raise BadInput(f"--out {out}: a file (name a folder)")
     receipts = read_receipts(arguments.receipts)
-    course = Course(str(lab.folder.resolve()), arguments.course, secret, roster, receipts)
+    course = GradingContext(str(lab.folder.resolve()), arguments.course, secret, roster, receipts)
     records = grade_all(download, course, out, jobs)
     refuse_wrong_command(records)
-    marks = marking.read_marks(out / marking.MARKS, lab)
+    marks = marking_sheets.read_marks(out / marking_sheets.MARKS, lab)
     refuse_wrong_roster(records, roster)
-    lines = [marking.marked(line, marks) for line in make_rows(download, records, roster)]
+    lines = [
+        marking_sheets.with_marks(line, marks) for line in make_rows(download, records, roster)
+    ]
     alike = list(find_similar_answers(lines, lab))
     index = pages.class_page(lab, arguments.course, str(path), lines, alike, download.passed_over)
-    write(out, lab, arguments.assignment or lab.title, lines, index)
-    texts = pages.marking_page(lab, arguments.course, str(out / marking.MARKS), lines)
+    write_class_pages(out, lab, arguments.assignment or lab.title, lines, index)
+    texts = pages.marking_page(lab, arguments.course, str(out / marking_sheets.MARKS), lines)
     write_whole(out / pages.MARKING, texts)
-    write_whole(out / marking.MARKS, marking.marks_table(lines, lab))
+    write_whole(out / marking_sheets.MARKS, marking_sheets.marks_table(lines, lab))
     print_class(lines, lab)
     for pair in alike:
         print(f"resembling: {pair}")
     for name in download.passed_over:
         print(f"no hand-in: {name}")
     cached = sum(record.is_kept for record in records)
-    print(f"{pages.summary(lines)}{f' ({cached} already graded)' if cached else ''}")
+    print(f"{pages.class_summary(lines)}{f' ({cached} already graded)' if cached else ''}")
     to_mark = sum(line.grade.to_mark > 0 for line in lines if line.grade)
     if to_mark:
         print(
             f"{to_mark} students' texts are still to be marked: read {out / pages.MARKING}, write"
-            f" points into {out / marking.MARKS}, and grade again"
+            f" points into {out / marking_sheets.MARKS}, and grade again"
         )
     names = ", ".join(gradebooks.GRADEBOOKS)
     print(f"{out / pages.INDEX} · {names} · {pages.FEEDBACK}/ has a page for each student")
@@ -114,7 +116,7 @@ def detect_lab(download: Download) -> str:
     return next(iter(names))
 
 
-def refuse_wrong_command(records: list[Record]) -> None:
+def refuse_wrong_command(records: list[GradeRecord]) -> None:
     """Reject a command that names another lab or course than all hand-ins. Raises BadInput."""
     refused = [record.refused for record in records if record.refused and record.student]
     reasons = {reason.partition(": ")[2] for reason in refused}
@@ -122,20 +124,22 @@ def refuse_wrong_command(records: list[Record]) -> None:
         raise BadInput(f"none is graded: {refused[0]}")
 
 
-def refuse_wrong_roster(records: list[Record], roster: Roster) -> None:
+def refuse_wrong_roster(records: list[GradeRecord], roster: Roster) -> None:
     """Reject a roster that has none of the students of all hand-ins. Raises BadInput."""
     named = [record.student for record in records if record.student]
     if len(named) >= MIN_REFUSED_HAND_INS and not any(
-        roster.known_as(student) for student in named
+        roster.find_by_identifier(student) for student in named
     ):
         raise BadInput(
-            f"--roster: none of its students (like {roster.pupils[0].primary}) handed in anything,"
-            f" and the hand-ins are of others (like {named[0]}): add a column `student` with the"
-            " names that they started with"
+            f"--roster: none of its students (like {roster.pupils[0].primary_identifier}) handed in"
+            f" anything, and the hand-ins are of others (like {named[0]}): add a column `student`"
+            " with the names that they started with"
         )
 
 
-def write(out: Path, lab: CourseLab, title: str, lines: list[GradeRow], index: str) -> None:
+def write_class_pages(
+    out: Path, lab: CourseLab, title: str, lines: list[GradeRow], index: str
+) -> None:
     """Write the pages and the gradebook files, each atomically. Raises OSError."""
     feedback = out / pages.FEEDBACK
     feedback.mkdir(parents=True, exist_ok=True)
@@ -160,11 +164,11 @@ def print_class(lines: list[GradeRow], lab: CourseLab) -> None:
     shown_table = plain_table()
     shown_table.add_column("student", overflow="fold")
     shown_table.add_column("name", overflow="fold")
-    shown_table.add_column(f"of {lab.whole}", justify="right", no_wrap=True)
+    shown_table.add_column(f"of {lab.points_with_texts}", justify="right", no_wrap=True)
     shown_table.add_column("to mark", justify="right", no_wrap=True)
     shown_table.add_column("", overflow="fold")
     for line in lines:
-        state = pages.remark(line)
+        state = pages.describe_hand_in(line)
         shown_table.add_row(
             Text(line.student),
             Text(line.name if line.name != line.student else ""),
@@ -175,11 +179,11 @@ def print_class(lines: list[GradeRow], lab: CourseLab) -> None:
     Console(sys.stdout).print(shown_table)
 
 
-def key(arguments: argparse.Namespace) -> int:
+def print_answer_key(arguments: argparse.Namespace) -> int:
     """Print the right answers of one student. Raises BadInput."""
     lab = load_lab(arguments.lab)
     secret = read_secret(arguments.secret)
-    assignment = assigned(lab, arguments.student, arguments.course, secret)
+    assignment = assignment_in_course(lab, arguments.student, arguments.course, secret)
     print(f"{lab.title} · {arguments.student} · course {arguments.course}")
     print(f"values: {', '.join(f'{n} {format_value(v)}' for n, v in assignment.values.items())}")
     if arguments.hand_in is not None:

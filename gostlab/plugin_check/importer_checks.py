@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gostlab.importers.base import (
     Evidence,
-    Format,
+    ImportFormat,
     PathRecording,
     Recording,
     SpecifiedPath,
@@ -34,7 +34,7 @@ def sample_of(bench: PluginBench) -> list[Recording]:
     return [read_recording(path) for path in bench.samples]
 
 
-def read(form: Format, recordings: Sequence[Recording]) -> PathRecording | SpecifiedPath:
+def read(form: ImportFormat, recordings: Sequence[Recording]) -> PathRecording | SpecifiedPath:
     check_files(form, recordings)
     try:
         return form.read(recordings)
@@ -45,7 +45,7 @@ def read(form: Format, recordings: Sequence[Recording]) -> PathRecording | Speci
 
 
 def declares(bench: PluginBench) -> None:
-    form: Format = bench.declared
+    form: ImportFormat = bench.declared
     check_text(bench, form.name, form.description)
     require(len(form.files) > form.optional_files >= 0, "files: none that must be there")
 
@@ -79,7 +79,7 @@ def ends(bench: PluginBench) -> None:
 
 
 def refuses(bench: PluginBench) -> None:
-    form: Format = bench.declared
+    form: ImportFormat = bench.declared
     names = form.files[: len(form.files) - form.optional_files]
     require(form.recognises("") is False, "it recognises an empty text")
     require_refusal("an empty text", lambda: read(form, [Recording(name, "") for name in names]))

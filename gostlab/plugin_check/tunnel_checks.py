@@ -36,51 +36,54 @@ def load_of(bench: PluginBench) -> dict[str, Any]:
 
 def tunnelled(bench: PluginBench) -> TunnelKind:
     """Return the tunnel's declaration. Raises NotApplicable for none."""
-    kind: TunnelKind = bench.declared
-    if kind.is_direct:
+    declaration: TunnelKind = bench.declared
+    if declaration.is_direct:
         raise NotApplicable("no tunnel")
-    return kind
+    return declaration
 
 
 def declares(bench: PluginBench) -> None:
     check_text(bench, bench.name, bench.declared.says)
-    kind = tunnelled(bench)
-    if kind.is_vpn:
-        require(kind.packet_bytes > 0 and kind.mtu_less > 0, "a VPN's packet_bytes and mtu_less")
+    declaration = tunnelled(bench)
+    if declaration.is_vpn:
+        require(
+            declaration.packet_bytes > 0 and declaration.mtu_less > 0,
+            "a VPN's packet_bytes and mtu_less",
+        )
 
 
 def starts(bench: PluginBench) -> None:
-    kind, run = tunnelled(bench), bench.run(load_of(bench))
+    declaration, run = tunnelled(bench), bench.run(load_of(bench))
     streams = run.run.streams
-    found = (read_object(run.folder / "legs.json") or {})["legs"]
-    legs = {row["leg"]: row["sockets"] for row in found}
-    shared = (WAN, WAN2) if kind.one_connection else ()
+    rows = (read_object(run.folder / "legs.json") or {})["legs"]
+    legs = {row["leg"]: row["sockets"] for row in rows}
+    shared = (WAN, WAN2) if declaration.one_connection else ()
     # iperf3 has a control connection besides its streams.
-    declared = {leg: 1 if leg in shared else streams + 1 for leg in kind.legs}
+    declared = {leg: 1 if leg in shared else streams + 1 for leg in declaration.legs}
     require(legs == declared, f"sockets by leg: {legs}, and it declares {declared}")
     sampled = {row["leg"] for row in read_series(run.folder, "sockets") if row["end"] == "near"}
-    require(sampled >= set(kind.legs), f"legs sampled at the near end: {sorted(sampled)}")
+    require(sampled >= set(declaration.legs), f"legs sampled at the near end: {sorted(sampled)}")
     sent_by = [check for check in checks_of(run) if check["name"].startswith("guard_sent_by_")]
-    if kind.sent_by:
-        names_control = any(kind.sent_by in str(check["reason"]) for check in sent_by)
-        require(names_control, f"its run does not say that {kind.sent_by} sends")
+    if declaration.sent_by:
+        names_control = any(declaration.sent_by in str(check["reason"]) for check in sent_by)
+        require(names_control, f"its run does not say that {declaration.sent_by} sends")
 
 
 def carries(bench: PluginBench) -> None:
     run = bench.run(load_of(bench))
-    kind = bench.declared
-    least = MIN_SHARE_OF_DATAGRAMS if kind.sent_by else MIN_SHARE
+    declaration = bench.declared
+    least = MIN_SHARE_OF_DATAGRAMS if declaration.sent_by else MIN_SHARE
     share = (run.goodput_bps or 0.0) / RATE_BPS
     require(least < share < 0.98, f"goodput is {share:.2f} of the rate, not {least} to 0.98")
     check_good(run)
     samples = (read_series(run.folder, name) for name in ("queues", "sockets"))
-    measured, declared = wire_ratio(run.run, *samples), kind.wire_ratio(MTU_BYTES)
+    measured, declared = wire_ratio(run.run, *samples), declaration.wire_ratio(MTU_BYTES)
     require(
         measured is not None and abs(measured / declared - 1) <= WIRE_BOUND,
         f"bytes on the wire per byte carried: measured {measured}, declared {declared:.4f}"
         " (frames, packet_bytes)",
     )
-    if "udp" in kind.carries and not kind.is_direct:
+    if "udp" in declaration.carries and not declaration.is_direct:
         pings = {"kind": "ping", "interval": "50ms"}
         load = {**PATH, "tunnel": bench.name, "duration": "2s", "flows": {"lag": pings}}
         [row] = flows_of(bench.run(load))
@@ -90,28 +93,31 @@ def carries(bench: PluginBench) -> None:
 
 
 def ends(bench: PluginBench) -> None:
-    kind, run = tunnelled(bench), bench.run(load_of(bench))
+    declaration, run = tunnelled(bench), bench.run(load_of(bench))
     check_left_behind(run)
     program = (read_object(run.folder / "env.json") or {})["tunnel"]
     version = str(program["version"])
     require(re.search(r"\d+(\.\w+)+", version) is not None, f"its program's version: {version}")
     require(len(program["sha256"]) == 64, "no SHA-256 of its program")
     helpers = set(program.get("helpers", {}))
-    require(helpers == set(kind.helpers), f"helpers: {helpers}, and it declares {kind.helpers}")
+    require(
+        helpers == set(declaration.helpers),
+        f"helpers: {helpers}, and it declares {declaration.helpers}",
+    )
 
 
 def refuses(bench: PluginBench) -> None:
-    kind = tunnelled(bench)
+    declaration = tunnelled(bench)
     settings = {**PATH, "tunnel": bench.name}
     for name, topology in topologies().items():
         if not topology.tunnel_near and not topology.path_per_site:
             bench.refuses(f"topology {name}", {**settings, "topology": name})
-    if "udp" not in kind.carries:
+    if "udp" not in declaration.carries:
         flow = {"kind": "udp", "rate": "2mbit", "through": "tunnel"}
         bench.refuses("datagrams", {**settings, "flows": {"a": flow}})
-    if "sndbuf" not in kind.options:
+    if "sndbuf" not in declaration.options:
         bench.refuses("sndbuf", {**settings, "sndbuf": "64KiB"})
-    if not kind.chain:
+    if not declaration.chain:
         bench.refuses("two hops", {**settings, "hops": "2"})
 
 

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gostlab.errors import BadInput
-from gostlab.registry.file_copies import copy_of, digest_of, provide_copy
+from gostlab.registry.file_copies import copy_of, digest_of_files, provide_copy
 from gostlab.registry.folders import DRAWINGS, FORMATS, QDISCS, TRAFFIC_KINDS, TUNNELS
 
 PREFIX = "gostlab."
@@ -73,7 +73,7 @@ class InstalledPlugin:
     def provide(self) -> str:
         """Copy its package for guests, and return the copy's digest. Raises BadInput."""
         try:
-            return digest_of(provide_copy([self.top]))
+            return digest_of_files(provide_copy([self.top]))
         except (BadInput, OSError) as error:
             raise BadInput(f"plugin {self}: {error}") from None
 
@@ -127,12 +127,12 @@ class UsedPlugin(InstalledPlugin):
         return copy_of(self.sha256)
 
 
-def used(plugin: InstalledPlugin) -> UsedPlugin:
+def record_use(plugin: InstalledPlugin) -> UsedPlugin:
     """Return a plugin with the digest of its package, which is copied. Raises BadInput."""
     return UsedPlugin(**asdict(plugin), sha256=plugin.provide())
 
 
-def told_to_guests(plugins: Sequence[UsedPlugin]) -> str:
+def guest_plugins_value(plugins: Sequence[UsedPlugin]) -> str:
     """Return the value of PLUGINS that tells a guest the plugins of its run."""
     names = ("group", "module", "package", "version")
     return json.dumps([{name: getattr(plugin, name) for name in names} for plugin in plugins])

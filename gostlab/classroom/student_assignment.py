@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gostlab.classroom.expressions import Value, fill_formulas
-from gostlab.classroom.lab import CourseLab, formulas_of
+from gostlab.classroom.lab import CourseLab, formula_errors
 from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.safe_read import read_named
 from gostlab.spec.expand import expand
@@ -58,11 +58,13 @@ class Assignment:
         return {name: fill_formulas(text, self.values) for name, text in sets.items()}
 
     def seed(self, predictions: Mapping[str, str]) -> int:
-        return seed_of(digest_of(predictions), self.ticket)
+        return seed_from_predictions(predictions_digest(predictions), self.ticket)
 
     def receipt(self, predictions: Mapping[str, str]) -> str:
         """Return eight hex digits that show later which predictions were sealed first."""
-        digest = hmac.new(self.ticket.encode(), digest_of(predictions).encode(), hashlib.sha256)
+        digest = hmac.new(
+            self.ticket.encode(), predictions_digest(predictions).encode(), hashlib.sha256
+        )
         return f"{digest.hexdigest()[:4]}-{digest.hexdigest()[4:8]}"
 
     def runs(self, seed: int) -> list[RunSpec]:
@@ -101,7 +103,7 @@ class Assignment:
 
 
 @lru_cache(maxsize=256)
-def seed_of(digest: str, ticket: str) -> int:
+def seed_from_predictions(digest: str, ticket: str) -> int:
     """Return the seed between 1 and MAX_SEED that follows from predictions and a ticket."""
     derived = hashlib.pbkdf2_hmac("sha256", digest.encode(), ticket.encode(), ROUNDS, 8)
     return 1 + int.from_bytes(derived) % MAX_SEED
@@ -166,7 +168,7 @@ def check_student_name(student: str) -> None:
         )
 
 
-def assign(lab: CourseLab, student: str, course: str, ticket: str) -> Assignment:
+def assignment_from_ticket(lab: CourseLab, student: str, course: str, ticket: str) -> Assignment:
     """Return the assignment that a ticket draws. Raises BadInput."""
     check_student_name(student)
     if not TICKET.fullmatch(ticket):
@@ -176,14 +178,16 @@ def assign(lab: CourseLab, student: str, course: str, ticket: str) -> Assignment
         for name, choices in lab.drawn.items()
     }
     assignment = Assignment(lab, student, course, ticket, values)
-    with formulas_of(lab):
+    with formula_errors(lab):
         assignment.fill_settings({**lab.sets, **(lab.own.sets if lab.own else {})})
     return assignment
 
 
-def assigned(lab: CourseLab, student: str, course: str, secret: bytes | None = None) -> Assignment:
+def assignment_in_course(
+    lab: CourseLab, student: str, course: str, secret: bytes | None = None
+) -> Assignment:
     """Return the assignment of a student in a course. Raises BadInput."""
-    return assign(lab, student, course, ticket_of(lab, student, course, secret))
+    return assignment_from_ticket(lab, student, course, ticket_of(lab, student, course, secret))
 
 
 def draw_number(ticket: str, name: str) -> int:
@@ -210,6 +214,6 @@ def read_secret(path: Path | None) -> bytes | None:
     return secret
 
 
-def digest_of(predictions: Mapping[str, str]) -> str:
+def predictions_digest(predictions: Mapping[str, str]) -> str:
     """Return the SHA-256 digest of predictions as they were written."""
     return hashlib.sha256(json.dumps(dict(predictions), sort_keys=True).encode()).hexdigest()

@@ -70,15 +70,15 @@ def choose_cell(name: str, results: Path, where: Mapping[str, str] | None = None
             if folder.resolve() in [run.folder.resolve() for run in cell.runs]
         ]
     if not cells:
-        raise no_cell_in(folder)
-    best = best_of(cells)
+        raise no_cell_error(folder)
+    best = best_cell(cells)
     example = best.counted[0].folder
     run = RunSpec.from_json(read_object(example / "run.json") or {})
-    reason = "the run's own cell" if is_run else reason_of(best, cells)
+    reason = "the run's own cell" if is_run else choice_reason(best, cells)
     return BestCell(best, run, example, reason)
 
 
-def no_cell_in(folder: Path) -> BadInput:
+def no_cell_error(folder: Path) -> BadInput:
     """Say why a results folder has no cell: it holds several results, or no run that counts."""
     inner = sorted({run.parent.parent.name for run in folder.glob("*/*/run.json")})
     if not inner or any(folder.glob("*/run.json")):
@@ -92,13 +92,13 @@ def has_levels(cell: Cell, where: Mapping[str, str]) -> bool:
     return all(levels.get(name) == value for name, value in where.items())
 
 
-def paths_of(cells: Sequence[Cell]) -> set[tuple[object, ...]]:
+def distinct_paths(cells: Sequence[Cell]) -> set[tuple[object, ...]]:
     """Return the different paths of some cells."""
     runs = [cell.example for cell in cells]
     return {(run.profile, run.rate_mbit, run.rtt_ms, run.loss_p, run.buffer_pkts) for run in runs}
 
 
-def best_of(cells: Sequence[Cell]) -> Cell:
+def best_cell(cells: Sequence[Cell]) -> Cell:
     """Return the fastest cell, or among those as fast the one with the shortest delay."""
     fastest = max(goodput(cell) for cell in cells)
     near = [cell for cell in cells if goodput(cell) >= AS_FAST * fastest]
@@ -115,13 +115,13 @@ def delay_ms(cell: Cell) -> float:
     return summary.median if summary else float("inf")
 
 
-def reason_of(best: Cell, cells: Sequence[Cell]) -> str:
+def choice_reason(best: Cell, cells: Sequence[Cell]) -> str:
     """Return what the cell was compared with."""
     others = sorted((cell for cell in cells if cell is not best), key=goodput, reverse=True)
     if not others:
         return "the only cell"
     rival = others[0]
-    paths = len(paths_of(cells))
+    paths = len(distinct_paths(cells))
     beware = f"; of {paths} different paths: --where FACTOR=LEVEL narrows" if paths > 1 else ""
     compared = f"{rival.label}: {goodput(rival):.4g} Mbit/s"
     if goodput(rival) >= AS_FAST * goodput(best):
@@ -136,8 +136,8 @@ def advice_lines(best: BestCell) -> Iterator[str]:
     """Yield what to type, by machine, with comments."""
     run, cell = best.run, best.cell
     speed = cell.summary("goodput")
-    yield f"# {cell.label}: {speed_words(speed)}; {best.reason}"
-    yield f"# path: {path_words(run)}"
+    yield f"# {cell.label}: {describe_speed(speed)}; {best.reason}"
+    yield f"# path: {describe_path(run)}"
     yield from sysctl_lines(best)
     yield from route_lines(run)
     tunnel = tunnel_files(run)
@@ -145,12 +145,12 @@ def advice_lines(best: BestCell) -> Iterator[str]:
         yield ""
         yield from tunnel.lines
     yield ""
-    yield from check_lines(run, tunnel.address, tunnel.port, best)
+    yield from verification_lines(run, tunnel.address, tunnel.port, best)
     yield ""
     yield from difference_lines(best)
 
 
-def speed_words(speed: Summary | None) -> str:
+def describe_speed(speed: Summary | None) -> str:
     if speed is None:
         return "no goodput"
     interval = (
@@ -161,7 +161,7 @@ def speed_words(speed: Summary | None) -> str:
     return f"{speed.median:.4g} Mbit/s (n = {speed.n}{interval})"
 
 
-def path_words(run: RunSpec) -> str:
+def describe_path(run: RunSpec) -> str:
     rtt_ms = run.path.forward.delay_ms + run.path.reverse.delay_ms
     rate = units.show_rate(run.path.forward.rate_bps)
     return f"{run.profile}, {rate}, {rtt_ms:g} ms ({run.direction}); as tc lines: --tc"
@@ -220,7 +220,7 @@ def route_lines(run: RunSpec) -> Iterator[str]:
     yield f"# ip route replace {peer}/32 via GATEWAY dev DEVICE congctl {cc} # ip route get {peer}"
 
 
-def check_lines(run: RunSpec, address: str, port: int, best: BestCell) -> Iterator[str]:
+def verification_lines(run: RunSpec, address: str, port: int, best: BestCell) -> Iterator[str]:
     """Yield iperf3's commands that repeat the load, and the comparison with the lab."""
     flow = next((flow for flow in run.flows if flow.is_tcp), run.flows[0])
     yield "# check: iperf3 -s on the target; on the client"

@@ -18,7 +18,7 @@ import socket
 import struct
 from functools import cache
 
-from gostlab.install.landlock import checked, gain_no_rights, libc
+from gostlab.install.landlock import check_result, gain_no_rights, libc
 
 HELD_LENGTH = 0x676F73746C616221  # "gostlab!", in bytes: larger than any file
 # <linux/audit.h>, and <asm/unistd.h>: the numbers of seccomp, truncate and ftruncate
@@ -35,7 +35,7 @@ NOTIFICATION_BYTES = 80
 RESPONSE = struct.Struct("QqiI")
 
 
-class Instruction(ctypes.Structure):
+class BpfInstruction(ctypes.Structure):
     """struct sock_filter."""
 
     _fields_ = [
@@ -46,27 +46,27 @@ class Instruction(ctypes.Structure):
     ]
 
 
-class Program(ctypes.Structure):
+class BpfProgram(ctypes.Structure):
     """struct sock_fprog."""
 
-    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.POINTER(Instruction))]
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.POINTER(BpfInstruction))]
 
 
-def filter_instructions() -> list[Instruction]:
+def filter_instructions() -> list[BpfInstruction]:
     """Return the filter. Jumps are counted from the next instruction."""
     arch, _, truncate, ftruncate = NUMBERS[os.uname().machine]
     return [
-        Instruction(LOAD, 0, 0, ARCH),
-        Instruction(JUMP_IF_EQUAL, 0, 8, arch),
-        Instruction(LOAD, 0, 0, NR),
-        Instruction(JUMP_IF_EQUAL, 1, 0, truncate),
-        Instruction(JUMP_IF_EQUAL, 0, 5, ftruncate),
-        Instruction(LOAD, 0, 0, LENGTH_LOW),
-        Instruction(JUMP_IF_EQUAL, 0, 3, HELD_LENGTH & 0xFFFFFFFF),
-        Instruction(LOAD, 0, 0, LENGTH_HIGH),
-        Instruction(JUMP_IF_EQUAL, 0, 1, HELD_LENGTH >> 32),
-        Instruction(RETURN, 0, 0, RET_USER_NOTIF),
-        Instruction(RETURN, 0, 0, RET_ALLOW),
+        BpfInstruction(LOAD, 0, 0, ARCH),
+        BpfInstruction(JUMP_IF_EQUAL, 0, 8, arch),
+        BpfInstruction(LOAD, 0, 0, NR),
+        BpfInstruction(JUMP_IF_EQUAL, 1, 0, truncate),
+        BpfInstruction(JUMP_IF_EQUAL, 0, 5, ftruncate),
+        BpfInstruction(LOAD, 0, 0, LENGTH_LOW),
+        BpfInstruction(JUMP_IF_EQUAL, 0, 3, HELD_LENGTH & 0xFFFFFFFF),
+        BpfInstruction(LOAD, 0, 0, LENGTH_HIGH),
+        BpfInstruction(JUMP_IF_EQUAL, 0, 1, HELD_LENGTH >> 32),
+        BpfInstruction(RETURN, 0, 0, RET_USER_NOTIF),
+        BpfInstruction(RETURN, 0, 0, RET_ALLOW),
     ]
 
 
@@ -76,10 +76,10 @@ def install_filter() -> int:
     Needs no_new_privs. EBUSY: a filter around this process has a listener already.
     """
     instructions = filter_instructions()
-    program = Program(len(instructions), (Instruction * len(instructions))(*instructions))
+    program = BpfProgram(len(instructions), (BpfInstruction * len(instructions))(*instructions))
     number = NUMBERS[os.uname().machine][1]
     result = libc.syscall(number, SET_MODE_FILTER, NEW_LISTENER, ctypes.byref(program))
-    return checked(result, "seccomp")
+    return check_result(result, "seccomp")
 
 
 @cache
@@ -101,7 +101,7 @@ def is_available() -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-class Channel:
+class ListenerChannel:
     """Pass the listener from a child, between fork and exec, to this process."""
 
     def __init__(self) -> None:

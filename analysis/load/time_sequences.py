@@ -47,7 +47,7 @@ class TcpSegment:
 
 
 @dataclass
-class Direction:
+class ConnectionEnd:
     """Collect what one end of a connection sent: its data, and its answers to the other's."""
 
     scale: int = 0
@@ -157,11 +157,13 @@ def segments_of(file: Path) -> Iterator[TcpSegment]:
                 yield segment
 
 
-def read_directions(segments: Iterator[TcpSegment]) -> dict[tuple[Address, Address], Direction]:
+def read_connection_ends(
+    segments: Iterator[TcpSegment],
+) -> dict[tuple[Address, Address], ConnectionEnd]:
     """Return what each end of each connection sent, by its address and the other's."""
-    directions: dict[tuple[Address, Address], Direction] = {}
+    directions: dict[tuple[Address, Address], ConnectionEnd] = {}
     for one in segments:
-        sent = directions.setdefault((one.source, one.target), Direction())
+        sent = directions.setdefault((one.source, one.target), ConnectionEnd())
         if one.flags & SYN:
             sent.first_seq = (one.seq + 1) % 2**32
             sent.scale = one.scale or 0
@@ -182,10 +184,10 @@ def time_sequences(run: RunFolder) -> list[TimeSequence]:
 
     Without a capture they are of acks.csv.gz, and without that [].
     """
-    return captured_sequences(run) or acked_sequences(run)
+    return sequences_from_captures(run) or sequences_from_acks(run)
 
 
-def acked_sequences(run: RunFolder) -> list[TimeSequence]:
+def sequences_from_acks(run: RunFolder) -> list[TimeSequence]:
     """Return the graph of each flow with one connection, from acks.csv.gz.
 
     A bar is what was sent between two ACKs, at the time of the second. Retransmissions cannot be
@@ -221,7 +223,7 @@ def acked_sequences(run: RunFolder) -> list[TimeSequence]:
     return graphs[:MAX_CONNECTIONS]
 
 
-def captured_sequences(run: RunFolder) -> list[TimeSequence]:
+def sequences_from_captures(run: RunFolder) -> list[TimeSequence]:
     """Return the graph of each captured connection with much data; [] without a capture.
 
     A segment is a retransmission if none of its bytes lies beyond all that were sent before.
@@ -232,11 +234,14 @@ def captured_sequences(run: RunFolder) -> list[TimeSequence]:
         return []
     try:
         began_ns = int((read_object(run.folder / "env.json") or {})["capture"]["load_began_ns"])
-        directions = read_directions(segments_of(file))
+        directions = read_connection_ends(segments_of(file))
     except (*BROKEN_RECORDS, pcapng.BadCapture, struct.error):
         return []
     by_size = [
-        (sent.payload, to_graph(ends, sent, directions.get(ends[::-1], Direction()), began_ns))
+        (
+            sent.payload,
+            build_time_sequence(ends, sent, directions.get(ends[::-1], ConnectionEnd()), began_ns),
+        )
         for ends, sent in directions.items()
         if sent.payload >= MIN_DATA_BYTES
     ]
@@ -244,8 +249,8 @@ def captured_sequences(run: RunFolder) -> list[TimeSequence]:
     return [graph for _, graph in by_size[:MAX_CONNECTIONS]]
 
 
-def to_graph(
-    ends: tuple[Address, Address], sent: Direction, answers: Direction, began_ns: int
+def build_time_sequence(
+    ends: tuple[Address, Address], sent: ConnectionEnd, answers: ConnectionEnd, began_ns: int
 ) -> TimeSequence:
     """Return the graph of the data of one end and the other end's answers."""
     import numpy as np

@@ -72,7 +72,7 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
     add = actions.add_parser("add", help=summary, description=summary)
     add.add_argument("what", help="5.10, 6.1, 6.12, 7.3; or a tree or tarball, 4.9 or later")
     add.add_argument("--name", help="name of a tree or tarball of your own")
-    common.jobs("number of compiler processes (default: one per CPU)")(add)
+    common.jobs_option("number of compiler processes (default: one per CPU)")(add)
     summary = "every kernel that an experiment may name, and what it lacks"
     common.JSON(actions.add_parser("list", help=summary))
     remove = actions.add_parser("remove", help="delete an added kernel (results are kept)")

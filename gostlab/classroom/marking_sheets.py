@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gostlab.classroom.batch_grading import GradeRow
-from gostlab.classroom.gradebooks import escape_formula, table
+from gostlab.classroom.gradebooks import escape_formula, to_csv_text
 from gostlab.classroom.lab import CourseLab
 from gostlab.safe_read import read_named
 from gostlab.spec.yaml_source import BadInput
@@ -49,7 +49,7 @@ def normalize_lines(text: str) -> str:
     return str(escape_formula("\n".join(text.split("\r\n"))))
 
 
-def marked(line: GradeRow, marks: Marks) -> GradeRow:
+def with_marks(line: GradeRow, marks: Marks) -> GradeRow:
     """Return a student's row with the points that a person has given."""
     if line.counts is None or line.grade is None:
         return line
@@ -73,4 +73,4 @@ def marks_table(lines: Sequence[GradeRow], lab: CourseLab) -> str:
         for paper in (line.grade.by_hand if line.grade else ())
         if paper.name == point.name and (text := paper.text.strip())
     ]
-    return table(HEAD, rows)
+    return to_csv_text(HEAD, rows)

@@ -12,10 +12,17 @@ from gostlab.registry.topologies import topology_of
 from gostlab.spec.path_spec import DIRECTIONS, ChangeSpec, PathSpec, direction_of_data, random_loss
 from gostlab.spec.profile import Profile, ProfileDirection, compile_path, load_profile
 from gostlab.spec.run_request import RunRequest, topologies_with
-from gostlab.spec.settings import PATH_FIELDS, Setting, Settings, merged, of_direction, widened
+from gostlab.spec.settings import (
+    PATH_FIELDS,
+    Setting,
+    Settings,
+    broader_setting,
+    merge_layers,
+    of_direction,
+)
 from gostlab.spec.trace import MAX_ROWS, changes_of
 from gostlab.spec.value_types import BOTH
-from gostlab.spec.yaml_source import BadInput, find_document, first_file, key_fields, meant
+from gostlab.spec.yaml_source import BadInput, find_document, first_file, key_fields, suggest_name
 
 # The settings that determine the delay of a path.
 DELAYS = {"rtt", "delay", *(f"{direction}.delay" for direction in DIRECTIONS)}
@@ -61,7 +68,7 @@ def resolve_links(
     paths = {}
     for name, fields in written.value.items():
         if name not in names:
-            raise written.node.bad(f"no link is called {name} ({meant(name, names)})")
+            raise written.node.bad(f"no link is called {name} ({suggest_name(name, names)})")
         paths[name] = path_of_link(request, profile, fields)
     path = paths.pop("hop1", path)
     # A change concerns the links without their own path: if the path changes, an equal path counts
@@ -85,9 +92,11 @@ def path_of_link(request: RunRequest, profile: Profile, fields: Settings) -> Pat
     run_settings = {
         key: setting
         for key, setting in request.written.items()
-        if not (("delay" in (key, widened(key)) or key == "rtt") and overrides.keys() & DELAYS)
+        if not (
+            ("delay" in (key, broader_setting(key)) or key == "rtt") and overrides.keys() & DELAYS
+        )
     }
-    return resolve_path(profile, merged(run_settings, overrides))
+    return resolve_path(profile, merge_layers(run_settings, overrides))
 
 
 def resolve_changes(
@@ -112,7 +121,7 @@ def resolve_changes(
         if link is not None and not names:
             raise node.bad(f"link: {link}: there is one path, and no links with names (leave it)")
         if link is not None and link not in names:
-            raise node.bad(f"link: {link}: no link is called that ({meant(link, names)})")
+            raise node.bad(f"link: {link}: no link is called that ({suggest_name(link, names)})")
         directions = data
         if change.direction:
             directions = DIRECTIONS if change.direction == BOTH else (change.direction,)

@@ -4,11 +4,11 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from gostlab.cli.result_table import BAR_CELLS, NARROW, WIDTH, Row, bar, csv_text
+from gostlab.cli.result_table import BAR_CELLS, NARROW, WIDTH, Row, csv_text, draw_bar
 from gostlab.registry.palette import cc_colour
 from gostlab.results.coexistence import Competitor
 from gostlab.scheduler import summary
-from gostlab.scheduler.cell_result import CellResult, typical
+from gostlab.scheduler.cell_result import CellResult, median_spread
 from gostlab.tcpmodel.averages import median
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def print_contest(cells: Sequence[CellResult], file: TextIO) -> None:
     console.print(contest_table(cells, bars=console.width >= NARROW, blocks=blocks))
     labelled = len(cells) > 1
     for cell in cells:
-        for line in sentences(cell):
+        for line in contest_sentences(cell):
             console.print(f"{cell.label}: {line}" if labelled else line, soft_wrap=True)
     for line in summary.reason_lines(cells):
         console.print(line, soft_wrap=True)
@@ -49,15 +49,15 @@ def to_csv(cells: Sequence[CellResult]) -> str:
                 *map(str, (name, flows[0].cc, flows[0].rtt_ms, flows[0].start_s, len(flows))),
                 *(median(shares), min(shares), max(shares)),
                 median(flow.rate_mbit for flow in flows),
-                middle(flow.srtt_ms.median for flow in flows if flow.srtt_ms),
-                middle(flow.resent.share for flow in flows if flow.resent),
-                *(len(below), middle(below), cell.verdict),
+                median_or_none(flow.srtt_ms.median for flow in flows if flow.srtt_ms),
+                median_or_none(flow.resent.share for flow in flows if flow.resent),
+                *(len(below), median_or_none(below), cell.verdict),
             ]
             rows.append((cell.factors, row))
     return csv_text([cell.factors for cell in cells], CSV_COLUMNS, rows)
 
 
-def middle(values: Iterable[float]) -> float | None:
+def median_or_none(values: Iterable[float]) -> float | None:
     """Return the median, or None without values."""
     known = list(values)
     return median(known) if known else None
@@ -80,15 +80,15 @@ def contest_table(cells: Sequence[CellResult], *, bars: bool, blocks: bool) -> "
         for name in cell.flow_names:
             flows = cell.competitors(name)
             shares = sorted(100 * flow.share for flow in flows)
-            bar_text = bar(median(shares), 100, BAR_CELLS, blocks=blocks)
+            bar_text = draw_bar(median(shares), 100, BAR_CELLS, blocks=blocks)
             table.add_row(
                 flow_label(flows[0], indented=len(cells) > 1),
                 *([Text(bar_text, style=cc_colour(flows[0].cc))] if bars else []),
                 f"{median(shares):.1f}",
                 f"{shares[0]:.1f} – {shares[-1]:.1f}" if len(shares) > 1 else "n = 1",
-                summary.mbit(1e6 * median(flow.rate_mbit for flow in flows)),
-                summary.delay_text(typical(flow.srtt_ms for flow in flows)),
-                resent_words(flows),
+                summary.format_mbit(1e6 * median(flow.rate_mbit for flow in flows)),
+                summary.format_delay(median_spread(flow.srtt_ms for flow in flows)),
+                format_retransmitted_share(flows),
                 cell.verdict,
             )
         if not cell.contests:
@@ -102,13 +102,13 @@ def flow_label(flow: Competitor, *, indented: bool) -> str:
     return f"{'  ' * indented}{flow.name} ({flow.cc}, {flow.rtt_ms:g} ms{since})"
 
 
-def resent_words(flows: Sequence[Competitor]) -> str:
+def format_retransmitted_share(flows: Sequence[Competitor]) -> str:
     """Format the median share of retransmitted segments."""
     shares = [flow.resent.share for flow in flows if flow.resent]
     return f"{100 * median(shares):.2g} %" if shares else "–"
 
 
-def sentences(cell: CellResult) -> list[str]:
+def contest_sentences(cell: CellResult) -> list[str]:
     """Return sentences on fairness, its interval, and the flows that yield."""
     if not cell.contests:
         return ["the flows were never active together for long enough to compare them"]
@@ -127,7 +127,7 @@ def udp_sentences(cell: CellResult) -> list[str]:
     """Return a sentence on UDP flows, which send at a configured rate and have no share."""
     if cell.udp_beside_bps is None:
         return []
-    return [f"Beside them UDP got {summary.mbit(cell.udp_beside_bps)} Mbit/s."]
+    return [f"Beside them UDP got {summary.format_mbit(cell.udp_beside_bps)} Mbit/s."]
 
 
 def yielding_sentence(cell: CellResult) -> str:
@@ -146,10 +146,10 @@ def yielding_sentence(cell: CellResult) -> str:
     runs = f", in {run_count} of {len(cell.contests)} runs" if len(cell.contests) > 1 else ""
     verb = "yields" if len(yielding_flows) == 1 else "yield"
     names = f"{' and '.join(yielding_flows)} {verb} to {' and '.join(gaining_flows)}"
-    return f"{names} {when(cell, since)}{runs}."
+    return f"{names} {format_since(cell, since)}{runs}."
 
 
-def when(cell: CellResult, since_s: Sequence[float]) -> str:
+def format_since(cell: CellResult, since_s: Sequence[float]) -> str:
     """Format since when flows differ; since_s is sorted: since 24 s of the load (16 – 48 s)."""
     last_start_s = max(flow.start_s for flow in cell.contests[0].flows)
     if since_s[-1] - last_start_s < AT_ONCE_S:

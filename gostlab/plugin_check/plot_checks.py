@@ -10,7 +10,7 @@ from gostlab import api
 from gostlab.plugin_check.bench import PluginBench, PluginFault, check_text, require
 
 if TYPE_CHECKING:
-    from gostlab.analysis.plotting.plot import Drawn
+    from gostlab.analysis.plotting.plot import PlotResult
 
 MATRIX: dict[str, Any] = {"cc": ["cubic", "bbr"], "loss": ["0%", "1%"], "streams": [1, 2]}
 PATH: dict[str, Any] = {"rate": "5mbit", "rtt": "20ms", "duration": "1s", "sample": "100ms"}
@@ -18,7 +18,7 @@ REPETITIONS = 2
 OVER = ("loss", "cc")  # the factors of a plot that takes two
 
 
-def drawn(bench: PluginBench) -> Drawn:
+def drawn(bench: PluginBench) -> PlotResult:
     """Draw a small sweep. Raises PluginFault for what the plot raises."""
     experiment = api.Experiment.of(repeat=REPETITIONS, machine="sandbox", **PATH, **MATRIX)
     shared = bench.folder / "sweep"
@@ -26,16 +26,16 @@ def drawn(bench: PluginBench) -> Drawn:
     return section_of(bench, shared, experiment.name)
 
 
-def section_of(bench: PluginBench, results: Path, name: str) -> Drawn:
+def section_of(bench: PluginBench, results: Path, name: str) -> PlotResult:
     from gostlab.analysis.load.published import Study
     from gostlab.analysis.load.runs import load_results
-    from gostlab.analysis.plotting.plot import Sweep, draw_matrix
+    from gostlab.analysis.plotting.plot import MatrixInput, draw_matrix
     from gostlab.analysis.stats.cells import to_matrices
 
     matrices = to_matrices(load_results(results, name).runs)
     drawing = bench.declared.over(bench.declared, *OVER) if bench.declared.over else bench.declared
     try:
-        return draw_matrix(drawing, Sweep(matrices[0], matrices, Study(name, name)), name)
+        return draw_matrix(drawing, MatrixInput(matrices[0], matrices, Study(name, name)), name)
     except Exception as error:
         raise PluginFault(f"it raises {type(error).__name__}: {error}") from error
 
@@ -61,10 +61,10 @@ def starts(bench: PluginBench) -> None:
 
 
 def carries(bench: PluginBench) -> None:
-    from gostlab.analysis.plotting.style import save
+    from gostlab.analysis.plotting.style import save_figure
 
     for picture in drawn(bench).pictures:
-        require(len(save(picture.figure, "png")) > 1000, "an empty picture")
+        require(len(save_figure(picture.figure, "png")) > 1000, "an empty picture")
 
 
 def ends(bench: PluginBench) -> None:
@@ -90,9 +90,9 @@ def refuses(bench: PluginBench) -> None:
 
 
 def repeats(bench: PluginBench) -> None:
-    from gostlab.analysis.plotting.style import save
+    from gostlab.analysis.plotting.style import save_figure
 
     first, second = (
-        [save(picture.figure, "svg") for picture in drawn(bench).pictures] for _ in range(2)
+        [save_figure(picture.figure, "svg") for picture in drawn(bench).pictures] for _ in range(2)
     )
     require(first == second, "two pictures of the same runs differ")

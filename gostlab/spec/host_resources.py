@@ -53,10 +53,10 @@ def resolve_cpus(request: RunRequest, machines: Machines, hosts: Sequence[str]) 
             )
         return HostCpus()
     # A profile may name hosts that this topology does not have; an experiment must not.
-    known = spread_over(machines.cpus, hosts, CPUS_OF_AN_UNKNOWN_MACHINE)
+    known = values_by_host(machines.cpus, hosts, CPUS_OF_AN_UNKNOWN_MACHINE)
     if cpus != AUTO:
         check_hosts(cpus, hosts, request.node("host_cpus"))
-        known = spread_over(cpus, hosts, known)
+        known = values_by_host(cpus, hosts, known)
     count, by_host = first_and_differing(known)
     permille, burst = request["cpu_share"], request["cpu_burst"]
     permille = machines.cpu_share_permille if permille is None else permille
@@ -91,8 +91,8 @@ def resolve_tcp_memory(
         return HostMemory()
     else:
         check_hosts(memory, hosts, node)
-        known = spread_over(machines.memory_mib, hosts, NO_POOL)
-        memory_mib = spread_over(memory, hosts, known) if is_explicit else known
+        known = values_by_host(machines.memory_mib, hosts, NO_POOL)
+        memory_mib = values_by_host(memory, hosts, known) if is_explicit else known
         pools = {host: tcp_memory_of_machine_mib(mib) for host, mib in memory_mib.items()}
     guest_mib, total_mib = request["memory"], sum(pools.values())
     if is_explicit and guest_mib is not None and total_mib > guest_mib:
@@ -112,7 +112,7 @@ def check_hosts(value: Any, hosts: Sequence[str], node: Node) -> None:
             )
 
 
-def spread_over(
+def values_by_host(
     value: int | Mapping[str, int] | None, hosts: Sequence[str], rest: int | Mapping[str, int]
 ) -> dict[str, int]:
     """Return a value for every host: a common one, the host's own, or that of `rest`."""

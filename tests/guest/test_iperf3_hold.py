@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from gostlab.bench.cpu_costs import free_ports, wait_for
-from gostlab.guest.iperf3_barrier import HeldServer, can_hold
+from gostlab.guest.iperf3_hold import HeldServer, can_hold
 
 pytestmark = pytest.mark.skipif(not can_hold(), reason="not x86-64")
 

@@ -29,7 +29,7 @@ class RunRequirements:
         return any(getattr(self, field.name) for field in fields(self))
 
     @property
-    def words(self) -> str:
+    def names_line(self) -> str:
         """Return the parts as text: kernel 5.10, iperf3 3.9, relay."""
         named = [f"kernel {name}" if name != SHIPPED else "kernel" for name in self.kernels]
         named += [f"iperf3 {version}" for version in self.iperf3s]

@@ -26,7 +26,7 @@ RATE_BOUND = 0.005
 
 def load_of(bench: PluginBench, **more: str) -> dict[str, Any]:
     role = "bottleneck" if bench.declared.use == BOTTLENECK else "queue"
-    usual = next(kind.name for kind in qdisc_kinds().values() if kind.usual)
+    usual = next(declaration.name for declaration in qdisc_kinds().values() if declaration.usual)
     shaped = {**PATH, "buffer": f"{BUFFER_PKTS}pkts", "bottleneck": usual}
     return {**shaped, role: bench.name, **more}
 
@@ -79,11 +79,11 @@ def ends(bench: PluginBench) -> None:
 
 
 def refuses(bench: PluginBench) -> None:
-    kind = bench.declared
+    declaration = bench.declared
     bench.refuses("a buffer without a unit", {**load_of(bench), "buffer": "200"})
-    if not kind.has_target:
+    if not declaration.has_target:
         bench.refuses("a target", load_of(bench, target="5ms"))
-    if kind.use != BOTTLENECK and not kind.marks:
+    if declaration.use != BOTTLENECK and not declaration.marks:
         bench.refuses("ecn", load_of(bench, ecn="on"))
     few = bench.run({**load_of(bench), "buffer": "3pkts", "duration": "1s"})
     require((few.goodput_bps or 0) > 0, "nothing passes a buffer of three packets")

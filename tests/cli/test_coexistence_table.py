@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.cli.coexistence import print_contest, sentences, to_csv
+from gostlab.cli.coexistence_table import contest_sentences, print_contest, to_csv
 from gostlab.results.coexistence import Competitor, Contest, Side
 from gostlab.results.metrics import Retransmissions, Spread
 from gostlab.scheduler.cell_result import CellResult
@@ -45,7 +45,7 @@ def standings(*runs: Contest) -> CellResult:
 def test_who_yields_to_whom_since_when_is_what_most_runs_say(
     runs: list[Contest], says: list[str]
 ) -> None:
-    said = " ".join(sentences(standings(*runs)))
+    said = " ".join(contest_sentences(standings(*runs)))
 
     assert all(words in said for words in says)
     assert "Jain's index 0.62" in said and "15 to 60 s" in said
@@ -53,7 +53,7 @@ def test_who_yields_to_whom_since_when_is_what_most_runs_say(
 
 def test_udp_beside_flows_that_compete_is_said() -> None:
     found = cell("cubic", udp_beside_bps=5e6, contests=(contest(0.2),))
-    assert "Beside them UDP got 5.00 Mbit/s." in sentences(found)
+    assert "Beside them UDP got 5.00 Mbit/s." in contest_sentences(found)
 
 
 def test_flows_that_never_met_are_said_to_have_no_shares() -> None:

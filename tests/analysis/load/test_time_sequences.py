@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import synthetic
 
-from gostlab.analysis.load import packets
+from gostlab.analysis.load import time_sequences
 from gostlab.analysis.load.run_folder import RunFolder, load_run
-from gostlab.analysis.plotting.plot import drawing_of
-from gostlab.analysis.plotting.time_sequence_graph import plot_run, recovery_s
+from gostlab.analysis.plotting.plot import find_drawing
+from gostlab.analysis.plotting.time_sequence_graph import plot_largest_connection, recovery_span_s
 from gostlab.analysis.report import page_data
 from gostlab.results import pcapng
 from gostlab.spec.expand import single_run
@@ -26,11 +26,11 @@ FIRST = 2**32 - 60_000  # the second segment wraps around
 
 def packet(
     t_ms: float,
-    ends: tuple[packets.Address, packets.Address],
+    ends: tuple[time_sequences.Address, time_sequences.Address],
     *,
     seq: int,
     ack: int = 1,
-    flags: int = packets.ACK,
+    flags: int = time_sequences.ACK,
     payload: int = 0,
     window: int = 1000,
     options: bytes = b"",
@@ -72,8 +72,10 @@ def run(tmp_path: Path) -> RunFolder:
         ">II", (FIRST + 2 * MSS) % 2**32, FIRST + 3 * MSS - 2**32
     )
     content = pcapng.header("", "", "", [pcapng.CaptureInterface("wan_a-eth0", "")])
-    content += packet(0, forth, seq=FIRST - 1, flags=packets.SYN, options=scale)
-    content += packet(40, back, seq=0, flags=packets.SYN | packets.ACK, ack=FIRST, options=scale)
+    content += packet(0, forth, seq=FIRST - 1, flags=time_sequences.SYN, options=scale)
+    content += packet(
+        40, back, seq=0, flags=time_sequences.SYN | time_sequences.ACK, ack=FIRST, options=scale
+    )
     for number in range(3):
         content += packet(41 + number, forth, seq=FIRST + number * MSS, payload=MSS)
     content += packet(81, back, seq=1, ack=FIRST + MSS)
@@ -92,7 +94,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def test_segments_and_retransmissions_are_told_apart(run: RunFolder) -> None:
-    [graph] = packets.time_sequences(run)
+    [graph] = time_sequences.time_sequences(run)
     assert graph.name == "10.0.1.1:40000 > 10.0.4.2:80"
     assert graph.segments.tolist() == [
         [pytest.approx(0.041), 0, MSS],
@@ -103,7 +105,7 @@ def test_segments_and_retransmissions_are_told_apart(run: RunFolder) -> None:
 
 
 def test_answers_have_their_window_and_sack_blocks(run: RunFolder) -> None:
-    [graph] = packets.time_sequences(run)
+    [graph] = time_sequences.time_sequences(run)
     assert graph.acks[:, 1].tolist() == [MSS, MSS, 3 * MSS]
     assert (graph.window[:, 1] - graph.acks[:, 1]).tolist() == [1000 << 7] * 3
     assert graph.sacks.tolist() == [[pytest.approx(0.083), 2 * MSS, 3 * MSS]]
@@ -120,20 +122,20 @@ def test_the_pages_graph_has_a_time_of_its_own_for_each_point(run: RunFolder) ->
 
 
 def test_the_picture_looks_at_the_first_recovery(run: RunFolder) -> None:
-    [graph] = packets.time_sequences(run)
-    begin_s, end_s = recovery_s(graph, 0.02)
+    [graph] = time_sequences.time_sequences(run)
+    begin_s, end_s = recovery_span_s(graph, 0.02)
     assert begin_s < graph.retransmissions[0, 0] < end_s
-    assert plot_run(run) is not None
+    assert plot_largest_connection(run) is not None
 
 
 def test_a_run_without_a_readable_capture_has_no_graph(run: RunFolder) -> None:
     file = run.folder / "capture-wan-forward.pcapng"
     file.write_bytes(file.read_bytes()[:-5])
-    assert packets.time_sequences(run) == []
+    assert time_sequences.time_sequences(run) == []
     file.unlink()
-    assert packets.time_sequences(run) == []
+    assert time_sequences.time_sequences(run) == []
     assert page_data.sequence_panels(run) == []
-    assert plot_run(run) is None
+    assert plot_largest_connection(run) is None
 
 
 def test_without_a_capture_the_acks_have_a_graph(tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ def test_without_a_capture_the_acks_have_a_graph(tmp_path: Path) -> None:
     synthetic.write_acks(folder, rows)
     loaded = load_run(folder)
     assert isinstance(loaded, RunFolder)
-    [graph] = packets.time_sequences(loaded)
+    [graph] = time_sequences.time_sequences(loaded)
     assert graph.name == "flow1" and not graph.is_captured
     assert graph.acks.tolist() == [[1.0, 1e6], [1.01, 1.01e6], [1.02, 1.02e6]]
     assert graph.segments.tolist() == [[1.0, 0, 1.01e6], [1.01, 1.01e6, 1.022e6]]
@@ -152,12 +154,14 @@ def test_without_a_capture_the_acks_have_a_graph(tmp_path: Path) -> None:
     assert [line.name for line in page_data.sequence_panels(loaded)[0].lines] == [
         *("sent", "ACKs", "receive window")
     ]
-    assert plot_run(loaded) is not None
+    assert plot_largest_connection(loaded) is not None
 
 
 def test_neighbouring_bars_are_joined_over_all_their_bytes(run: RunFolder) -> None:
-    [graph] = packets.time_sequences(run)
-    assert packets.join_bars(graph.segments, 1).tolist() == [[pytest.approx(0.041), 0, 3 * MSS]]
+    [graph] = time_sequences.time_sequences(run)
+    assert time_sequences.join_bars(graph.segments, 1).tolist() == [
+        [pytest.approx(0.041), 0, 3 * MSS]
+    ]
 
 
 def test_the_drawing_has_a_connection_of_each_cell(run: RunFolder) -> None:
@@ -165,6 +169,6 @@ def test_the_drawing_has_a_connection_of_each_cell(run: RunFolder) -> None:
     sheet: Any = SimpleNamespace(
         sweep=SimpleNamespace(matrix=SimpleNamespace(cells=cells)), footer=""
     )
-    [picture] = drawing_of("time-sequence").draw(sheet)
+    [picture] = find_drawing("time-sequence").draw(sheet)
     [axes] = picture.figure.axes
     assert axes.get_title(loc="left") == "one"

@@ -4,7 +4,7 @@
 from pathlib import Path
 from typing import Any
 
-from gostlab.guest.flow_result import FlowResult, Ran, TrafficError
+from gostlab.guest.flow_result import FlowResult, FlowRun, TrafficError
 from gostlab.plugin_check.bench import (
     PluginBench,
     PluginFault,
@@ -43,11 +43,11 @@ HOSTILE = ("", "no report of anybody's", "{}", "[]", '{"end": null}', "\x00\xff"
 
 
 def flow_of(bench: PluginBench, **more: object) -> dict[str, Any]:
-    kind = bench.declared
-    usual: dict[str, Any] = {"direction": DOWNLOAD} if kind.direction == DOWNLOAD else {}
-    if "sizes" in kind.may:  # the last download goes on to its end
+    declaration = bench.declared
+    usual: dict[str, Any] = {"direction": DOWNLOAD} if declaration.direction == DOWNLOAD else {}
+    if "sizes" in declaration.may:  # the last download goes on to its end
         usual["sizes"] = ["10kB", "100kB"]
-    needed = {field: VALUES[field] for field in kind.must}
+    needed = {field: VALUES[field] for field in declaration.must}
     return {"kind": bench.name, **usual, **needed, **more}
 
 
@@ -56,16 +56,19 @@ def load_of(bench: PluginBench) -> dict[str, Any]:
 
 
 def declares(bench: PluginBench) -> None:
-    kind = bench.declared
-    check_text(bench, bench.name, kind.says)
+    declaration = bench.declared
+    check_text(bench, bench.name, declaration.says)
     functions = ("server_command", "client_command", "read")
     missing = [name for name in functions if not hasattr(bench.module, name)]
     require(not missing, f"no function {', '.join(missing)}")
     of_the_lab = bench.module.__name__.startswith("gostlab.")
-    named = kind.report[0].startswith("plugin-")
-    require(of_the_lab or named, f'report: {kind.report[0]!r}: write ("plugin-{kind.name}", …)')
-    require(not kind.rows or hasattr(bench.module, "rows"), "rows declared without rows()")
-    unknown = [field for field in kind.must if field not in VALUES]
+    named = declaration.report[0].startswith("plugin-")
+    require(
+        of_the_lab or named,
+        f'report: {declaration.report[0]!r}: write ("plugin-{declaration.name}", …)',
+    )
+    require(not declaration.rows or hasattr(bench.module, "rows"), "rows declared without rows()")
+    unknown = [field for field in declaration.must if field not in VALUES]
     require(not unknown, f"must: {', '.join(unknown)}: no field of a flow that a type may need")
 
 
@@ -94,19 +97,19 @@ def ends(bench: PluginBench) -> None:
 
 
 def refuses(bench: PluginBench) -> None:
-    kind = bench.declared
-    for field in kind.must:
+    declaration = bench.declared
+    for field in declaration.must:
         flow = {name: value for name, value in flow_of(bench).items() if name != field}
         bench.refuses(f"a flow without {field}", {**PATH, "flows": {"a": flow}})
     others = {field for other in traffic_kinds().values() for field in (*other.must, *other.may)}
-    for field in sorted((others & VALUES.keys()) - {*kind.must, *kind.may}):
+    for field in sorted((others & VALUES.keys()) - {*declaration.must, *declaration.may}):
         flow = flow_of(bench, **{field: VALUES[field]})
         bench.refuses(f"a flow with {field}", {**PATH, "flows": {"a": flow}})
     [flow_spec] = bench.run(load_of(bench)).run.flows
-    for number, text in enumerate(() if kind.is_counted else HOSTILE):
+    for number, text in enumerate(() if declaration.is_counted else HOSTILE):
         report = bench.folder / f"hostile-{number}"
         report.write_bytes(text.encode("utf-8", "replace"))
-        ran = Ran("a", kind.name, 0.0, DURATION_S, report=Path(report))
+        ran = FlowRun("a", declaration.name, 0.0, DURATION_S, report=Path(report))
         try:
             result = bench.module.read(flow_spec, text, ran)
         except (TrafficError, LookupError, TypeError, ValueError, OSError) as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.runs import to_csv
 from gostlab.analysis.stats.statistics import Summary, is_known, mean_interval, mean_of, summarise
-from gostlab.results.metrics import are_identical, identical_words, states_words
+from gostlab.results.metrics import are_identical, format_clusters, identical_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ CC_NAMES = {
 }
 
 
-def to_text(value: Any) -> str:
+def to_cell_text(value: Any) -> str:
     return str(value)
 
 
@@ -45,7 +45,7 @@ class Column:
 
     key: str
     heading: str
-    show: Callable[[Any], str] = to_text
+    show: Callable[[Any], str] = to_cell_text
     numeric: bool = True
 
 
@@ -67,7 +67,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[TableRow, ...]
 
-    def shown(self) -> list[list[str]]:
+    def formatted_rows(self) -> list[list[str]]:
         """Return every cell as formatted text."""
 
         return [
@@ -92,7 +92,7 @@ class Table:
 
     def lines(self) -> list[str]:
         """Return the lines of a GitHub Markdown table, without title and note."""
-        rows = [[column.heading for column in self.columns], *self.shown()]
+        rows = [[column.heading for column in self.columns], *self.formatted_rows()]
         first, *others = ["| " + " | ".join(map(escape_markdown, row)) + " |" for row in rows]
         ruler = "|".join("---:" if column.numeric else "---" for column in self.columns)
         return [first, f"|{ruler}|", *others]
@@ -105,7 +105,7 @@ class Table:
 
 def format_for_terminal(table: Table) -> str:
     """Format a table for a terminal, with aligned columns and its note."""
-    rows = [[column.heading for column in table.columns], *table.shown()]
+    rows = [[column.heading for column in table.columns], *table.formatted_rows()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -132,37 +132,37 @@ def is_missing(value: Any) -> bool:
 # -- how values are printed
 
 
-def rate(value: float) -> str:
+def format_rate(value: float) -> str:
     """Format a number with three digits or more: 1,432, 144, 9.26."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def delay(value: float) -> str:
+def format_delay(value: float) -> str:
     """Format milliseconds: 168, 24.5, 0.81; less than 10 µs is 0."""
     if value < 0.01:
         return "0"
-    return rate(value) if value >= 1 else f"{value:.2f}"
+    return format_rate(value) if value >= 1 else f"{value:.2f}"
 
 
-def count(value: float) -> str:
+def format_count(value: float) -> str:
     """Format a count; a median between two counts has one decimal."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
-def ratio(value: float) -> str:
+def format_ratio(value: float) -> str:
     return f"{value:.2f}"
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     digits = 1 if value < 0.0995 or value > 0.9 else 0
     return f"{100 * value:.{digits}f}{NBSP}%"
 
 
-def per_mille(value: float) -> str:
+def format_per_mille(value: float) -> str:
     return f"{1000 * value:.3g}{NBSP}‰"
 
 
-def spread_words(summary: Summary | None, show: Callable[[float], str] = rate) -> str:
+def format_spread(summary: Summary | None, show: Callable[[float], str] = format_rate) -> str:
     """Return the interval and coverage of a median, or the clusters of its runs.
 
     Identical runs are reported as such; "" for too few runs.
@@ -170,7 +170,7 @@ def spread_words(summary: Summary | None, show: Callable[[float], str] = rate) -
     if summary is None:
         return ""
     if summary.states:
-        return states_words(summary.states, show)
+        return format_clusters(summary.states, show)
     if are_identical(summary.values):
         return identical_words(summary.n)
     if (interval := summary.interval) is None:
@@ -178,12 +178,12 @@ def spread_words(summary: Summary | None, show: Callable[[float], str] = rate) -
     return f"{show(interval.low)} to {show(interval.high)} ({100 * interval.coverage:.1f}{NBSP}%)"
 
 
-def span_words(least: int, most: int) -> str:
+def format_range(least: int, most: int) -> str:
     """Format a range: "3 to 6", or "3"."""
     return str(least) if least == most else f"{least} to {most}"
 
 
-def count_of(number: float, thing: str, things: str = "") -> str:
+def pluralize(number: float, thing: str, things: str = "") -> str:
     """Format a count of things: 1 figure, 2 figures; 1 matrix, 2 matrices."""
     return f"{number:g} {thing if number == 1 else things or thing + 's'}"
 
@@ -193,7 +193,7 @@ def n_note(table: pd.DataFrame) -> str:
     if table.empty or table["n"].max() == 0:
         return "No run of this matrix counts yet."
     least, most = int(table.loc[table["n"] > 0, "n"].min()), int(table["n"].max())
-    n_text, copied = f"n = {span_words(least, most)}", copies_note(int(table["copies"].sum()))
+    n_text, copied = f"n = {format_range(least, most)}", copies_note(int(table["copies"].sum()))
     if most == 1:
         return f"{n_text}: one run per cell. Nothing here says how far another would fall.{copied}"
     if most < 6:
@@ -237,25 +237,25 @@ def one_cc_name(cc: str) -> str:
     name, bracket, parameters = cc.partition("(")
     fixed = re.fullmatch(r"rate_kbit=(\d{1,9})\)", parameters)
     if name == "fixedrate" and fixed:
-        return f"a fixed {rate(int(fixed[1]) / 1000)}{NBSP}Mbit/s"
+        return f"a fixed {format_rate(int(fixed[1]) / 1000)}{NBSP}Mbit/s"
     return f"{CC_NAMES.get(name, name)}{f' ({parameters}' if bracket else ''}"
 
 
 TUNNEL, VERDICT = text_columns(tunnel="Tunnel", verdict="Verdict")
-STREAMS = Column("streams", "Streams", count)
+STREAMS = Column("streams", "Streams", format_count)
 CC = Column("cc", "Congestion control", cc_name, numeric=False)
-RUNS = Column("n", "n", count)
-GOODPUT = Column("goodput_mbit", "Lab, median (Mbit/s)", rate)
-WINDOW = Column("window_pkts", "Mean window (packets)", rate)
+RUNS = Column("n", "n", format_count)
+GOODPUT = Column("goodput_mbit", "Lab, median (Mbit/s)", format_rate)
+WINDOW = Column("window_pkts", "Mean window (packets)", format_rate)
 INTERVAL = Column("goodput_interval", "Interval (coverage)")
-IDLE = Column("idle_share", "CPU idle", percent)
-LINK = Column("link_share", "Bottleneck used", percent)
+IDLE = Column("idle_share", "CPU idle", format_percent)
+LINK = Column("link_share", "Bottleneck used", format_percent)
 # Delays during the load; gostlab.results.metrics documents their sampling.
 DELAYS = (
-    Column("srtt_median_ms", "RTT under load, median (ms)", delay),
-    Column("srtt_p95_ms", "RTT, 95\u00a0% (ms)", delay),
-    Column("queue_delay_median_ms", "Bottleneck's queue, median (ms)", delay),
-    Column("queue_delay_p95_ms", "Queue, 95\u00a0% (ms)", delay),
+    Column("srtt_median_ms", "RTT under load, median (ms)", format_delay),
+    Column("srtt_p95_ms", "RTT, 95\u00a0% (ms)", format_delay),
+    Column("queue_delay_median_ms", "Bottleneck's queue, median (ms)", format_delay),
+    Column("queue_delay_p95_ms", "Queue, 95\u00a0% (ms)", format_delay),
 )
 
 
@@ -274,7 +274,7 @@ SOURCES = {
 }
 # Columns that are computed from a row. Runs in several clusters have no meaningful median or mean.
 COMPUTED_COLUMNS: Mapping[str, Callable[[pd.Series], Any]] = {
-    INTERVAL.key: lambda row: spread_words(summarise(row["goodput_values"])),
+    INTERVAL.key: lambda row: format_spread(summarise(row["goodput_values"])),
     GOODPUT.key: lambda row: None if row["goodput_states"] else row["goodput"],
     VERDICT.key: lambda row: row["verdict"] if row["n"] else row["absent"],
     "cpu_bound": lambda row: bool(row["cpu_bound"]),
@@ -294,7 +294,7 @@ def row_values(row: pd.Series, keys: Iterable[str]) -> TableRow:
     }
 
 
-def sweep_table(
+def cells_table(
     name: str, title: str, table: pd.DataFrame, columns: Sequence[Column], kept: Sequence[str] = ()
 ) -> Table:
     """Return all cells of a table in the given columns.
