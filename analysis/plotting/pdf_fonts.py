@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FAMILY, SMALL_FAMILY = "DejaVu Sans", "gostlab Sans"
 FILES = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")
+FORM = 1  # it changes with RANGES, so that older copies are not used
 # Latin, Greek, punctuation, superscripts, currencies, arrows and mathematical operators.
 RANGES = ((0x20, 0x7F), (0xA0, 0x180), (0x370, 0x400), (0x2000, 0x20C0), (0x2190, 0x2300))
 # The name IDs of a font's family in its table `name` (OpenType).
@@ -56,14 +57,14 @@ def register() -> bool:
     from matplotlib import font_manager
 
     # get_cachedir gives a temporary folder where the user's cannot be written
-    folder = Path(matplotlib.get_cachedir()) / f"gostlab-fonts-1-{matplotlib.__version__}"
+    folder = Path(matplotlib.get_cachedir()) / f"gostlab-fonts-{FORM}-{matplotlib.__version__}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:
             if not (folder / name).is_file():
                 write_small_font(Path(matplotlib.get_data_path(), "fonts/ttf", name), folder / name)
             font_manager.fontManager.addfont(folder / name)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter for a file that is no font
         return False
     return True
 
