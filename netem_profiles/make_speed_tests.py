@@ -92,7 +92,7 @@ def notes(
         yield f"{direction}: about the same with bbr ({bbr} Mbit/s)"
 
 
-def derived_of(derived: DerivedDirection) -> dict[str, Any]:
+def derived_of(derived: DerivedDirection) -> dict[str, object]:
     """Return a derived direction in the format of the profile."""
     values = {
         "connections": derived.connections,
@@ -108,7 +108,7 @@ def derived_of(derived: DerivedDirection) -> dict[str, Any]:
 def speed_test_text(rows: Rows, vantage: str, site: str) -> str:
     cubic, bbr = rows[vantage, "cubic", site], rows.get((vantage, "bbr", site))
     delay_ms = f"{(cubic.rtt_ms / 2).normalize():f}"
-    derived: dict[str, Any] = {"method": "rfc9438-inverse", "cc": "cubic"}
+    derived: dict[str, object] = {"method": "rfc9438-inverse", "cc": "cubic"}
     directions: dict[str, Any] = {}
     remarks: list[str] = []
     headings: list[str] = []

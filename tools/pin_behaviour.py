@@ -165,7 +165,7 @@ def read_parts(folder: Path, kernel: Path) -> dict[str, str | None]:
 
 def make_runs(
     results: Path, matrices: Collection[str] = ()
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+) -> tuple[dict[str, dict[str, object]], dict[str, str]]:
     """Make the runs of some matrices, or of all, whose parts are on this machine.
 
     Return the parts and digests by run, and why runs were skipped by run.

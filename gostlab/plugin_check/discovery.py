@@ -38,7 +38,7 @@ BATTERIES = {
 }
 
 
-def declared_in(group: str) -> Mapping[str, Any]:
+def declared_in(group: str) -> Mapping[str, object]:
     """Return the declaration of every plugin of a group by name. Raises BadInput."""
     if group == folders.TUNNELS.name:
         return {declaration.name: declaration for declaration in tunnel_kinds().values()}

@@ -2,7 +2,6 @@
 """Check a queueing discipline: its rate or its queue, its statistics, its marks."""
 
 from itertools import pairwise
-from typing import Any
 
 from gostlab.plugin_check.bench import (
     PluginBench,
@@ -24,7 +23,7 @@ SETTLED_S = 3.0
 RATE_BOUND = 0.005
 
 
-def load_of(bench: PluginBench, **more: str) -> dict[str, Any]:
+def load_of(bench: PluginBench, **more: str) -> dict[str, object]:
     role = "bottleneck" if bench.declared.use == BOTTLENECK else "queue"
     usual = next(declaration.name for declaration in qdisc_kinds().values() if declaration.usual)
     shaped = {**PATH, "buffer": f"{BUFFER_PKTS}pkts", "bottleneck": usual}

@@ -19,9 +19,9 @@ PATH = {"rate": "10mbit", "rtt": "20ms", "buffer": "100pkts", "cc": "cubic", "du
 RATE_BPS = 10e6
 
 
-def load_of(bench: PluginBench) -> dict[str, Any]:
+def load_of(bench: PluginBench) -> dict[str, object]:
     """Return a load of two flows, or of one where a flow has no hosts of its own."""
-    load: dict[str, Any] = {**PATH, "topology": bench.name}
+    load: dict[str, object] = {**PATH, "topology": bench.name}
     if bench.declared.path_per_site:
         load |= {"profile": PROFILE, "sites": f"[{PROFILE}, la-hamina]"}
     two_flows: dict[str, Any] = {"a": {}, "b": {}}

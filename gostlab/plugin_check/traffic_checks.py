@@ -27,7 +27,7 @@ PATH = {
 }
 DURATION_S, LATE_S = 2.0, 1.0
 # A value of each field that some type needs.
-VALUES: dict[str, Any] = {
+VALUES: dict[str, object] = {
     "size": "300kB",
     "bytes": "1MB",
     "rate": "2mbit",
@@ -42,9 +42,9 @@ VALUES: dict[str, Any] = {
 HOSTILE = ("", "no report of anybody's", "{}", "[]", '{"end": null}', "\x00\xff", "[1/2] 1e999 nan")
 
 
-def flow_of(bench: PluginBench, **more: object) -> dict[str, Any]:
+def flow_of(bench: PluginBench, **more: object) -> dict[str, object]:
     declaration = bench.declared
-    usual: dict[str, Any] = {"direction": DOWNLOAD} if declaration.direction == DOWNLOAD else {}
+    usual: dict[str, object] = {"direction": DOWNLOAD} if declaration.direction == DOWNLOAD else {}
     if "sizes" in declaration.may:  # the last download goes on to its end
         usual["sizes"] = ["10kB", "100kB"]
     needed = {field: VALUES[field] for field in declaration.must}

@@ -39,7 +39,7 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(text, status, media_type="application/json")
 
 
-async def read_object(request: Request) -> dict[str, Any]:
+async def read_object(request: Request) -> dict[str, object]:
     """Return the object in a request's body. Raises BadInput, ClientDisconnect."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise BadInput("send application/json")
@@ -52,7 +52,7 @@ async def read_object(request: Request) -> dict[str, Any]:
     return value
 
 
-def text_in(body: dict[str, Any], name: str) -> str:
+def text_in(body: dict[str, object], name: str) -> str:
     """Return a text of a request's object. Raises BadInput."""
     value = body.get(name)
     if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gostlab import safe_read
 from gostlab.install.build_env import replaced_folder
@@ -69,7 +68,7 @@ class Version:
     """A version of the lab in a folder, and its runs of the benchmark's loads."""
 
     checkout: Path
-    tasks: Mapping[str, Mapping[str, Any]]  # run descriptions by matrix
+    tasks: Mapping[str, Mapping[str, object]]  # run descriptions by matrix
 
     def slope(self, load: TimedLoad, index: int, scratch: Path) -> Slope:
         """Return the slope of a load. Raises RuntimeError if a run fails."""

@@ -29,7 +29,7 @@ def make_nothing(
     _gost: str | None,
     _name: str,
     _wanted: Callable[[], bool],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         results.write_json(folder / "run.json", values)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from gostlab.install.locate import MissingPart
 
@@ -38,7 +37,7 @@ class BenchMetric:
             return ""
         return PASS if meets(self.median, self.target) else MISSED
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         median = self.median if self.values else None
         return {**asdict(self), "median": median, "verdict": self.verdict}
 

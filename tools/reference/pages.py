@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -86,11 +85,11 @@ def generated() -> dict[Path, str]:
     return files
 
 
-def profile_schema() -> dict[str, Any]:
+def profile_schema() -> dict[str, object]:
     return document_schema("A gostlab path", keys_of(Profile))
 
 
-def page_tables() -> dict[str, Any]:
+def page_tables() -> dict[str, object]:
     fields = {
         "flow": FLOW_FIELDS,
         "change": CHANGE_FIELDS,

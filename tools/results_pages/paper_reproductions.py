@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gostlab.analysis.load.published import Study, question_keys
 from gostlab.analysis.load.run_json import question_key, read_run_json
@@ -217,7 +216,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f}{NBSP}h"
 
 
-def set_aside(results: ExperimentFolders) -> dict[str, Any]:
+def set_aside(results: ExperimentFolders) -> dict[str, object]:
     """List the degraded and the uncounted runs with reasons, and count them."""
     degraded = [run for run in results.runs if run.counts and run.verdict == "degraded"]
     out = [run for run in results.runs if not run.counts]
