@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,6 +75,7 @@ from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 TAINT = Path("/proc/sys/kernel/tainted")
+HOLD = Path("/sys/module/kernel/parameters/tt_hold")  # holds the kernel; write-only
 
 
 def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
@@ -424,8 +425,13 @@ def import_plugins() -> None:
 def wait_for_orders(folder: Path, held_length: int) -> None:
     """Make a call that the host holds until it has put run.json and parts.json into FOLDER.
 
-    gostlab.sandbox.seccomp_notify describes the call. It takes no time of the virtual clock.
+    gostlab.sandbox.seccomp_notify describes the call. It takes no time of the virtual clock. Where
+    the kernel itself can make it, a copy of the guest may continue in its place, in another folder.
     """
+    if HOLD.exists():
+        with suppress(OSError):  # without seccomp it cannot
+            HOLD.write_text(f"{held_length}", encoding="ascii")
+            return
     file = folder / "held"
     file.touch()
     os.truncate(file, held_length)

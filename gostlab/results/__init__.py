@@ -711,5 +711,5 @@ def check_space(results: Path, needed_bytes: int) -> None:
 
 def clean_folder(folder: Path) -> None:
     """Remove the launcher's and the machine's internal files from a run's folder."""
-    for name in ("boot.json", "parts.json", "exit", "capture.ko", ".uml", ".host"):
+    for name in ("boot.json", "parts.json", "exit", "capture.ko", ".uml", ".host", ".copies"):
         remove_tree(folder / name)

@@ -92,6 +92,25 @@ class Job(Protocol):
         """Return why the machine itself ended the run, None if it did not."""
 
 
+class ChildProcess(Protocol):
+    """A child of this process: a subprocess.Popen, or one that has another origin."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> int | None:
+        """Return the exit status that is known, None if none is."""
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while the process runs."""
+
+    def wait(self) -> int:
+        """Wait for the end, and return the exit status."""
+
+    def kill(self) -> None:
+        """Kill the process."""
+
+
 class TimedProcess:
     """A started process with a time limit. `complaint` is the reason if it was ended.
 
@@ -100,9 +119,7 @@ class TimedProcess:
              does the wall clock end it.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], limit_s: float, *, of_work: bool = False
-    ) -> None:
+    def __init__(self, process: ChildProcess, limit_s: float, *, of_work: bool = False) -> None:
         self._process = process
         self._limit_s = limit_s
         self._of_work = of_work
@@ -160,7 +177,7 @@ class TimedProcess:
                 wait_for_end([self], MAX_WAIT_S)
         finally:
             self.kill()
-        return int(self._process.returncode)
+        return int(self._process.wait())
 
     def kill(self) -> None:
         """End the process and all of its descendants.

@@ -6,6 +6,8 @@ own, that file is on a tmpfs of its own. Otherwise it is in the first folder tha
 containers mount /dev/shm small and noexec, hardened hosts /tmp.
 """
 
+from __future__ import annotations
+
 import mmap
 import os
 import resource
@@ -51,6 +53,13 @@ class MemoryPlace:
         if self._within is None:
             return OWN_TMPFS
         return RESULTS_DISK if self._within == self._own else str(self._within)
+
+    def shared_by(self, folder: Path) -> MemoryPlace:
+        """Return the place for a guest with another folder, whose memory is in the same one."""
+        own = folder / ".uml"
+        place = MemoryPlace(own, own if self._within == self._own else self._within)
+        place.folder = self.folder
+        return place
 
     def enter(self) -> None:
         """Create the folder, so that Landlock can restrict the guest to it.

@@ -5,6 +5,9 @@ A filter of system calls hands a truncate(2) to HELD_LENGTH bytes over to this p
 answer the calling thread stands still in the kernel and uses no CPU time. The call is never carried
 out: the child sees that it succeeded. No other call is affected, because no file system has files
 of that length.
+
+Processes that the child makes share its filter. Their calls come to the same listener, and are told
+apart by the process.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import os
 import select
 import socket
 import struct
+from dataclasses import dataclass
 from functools import cache
 
 from gostlab.install.landlock import check_result, gain_no_rights, libc
@@ -32,6 +36,7 @@ SET_MODE_FILTER, NEW_LISTENER = 1, 8
 RET_ALLOW, RET_USER_NOTIF = 0x7FFF0000, 0x7FC00000
 NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
 NOTIFICATION_BYTES = 80
+PATH_ARGUMENT, THIRD_ARGUMENT = 32, 48  # offsets of arguments of the call
 RESPONSE = struct.Struct("QqiI")
 
 
@@ -101,6 +106,82 @@ def is_available() -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@dataclass(frozen=True)
+class Notification:
+    """A call that waits for its answer.
+
+    path    the address of the path: 0 in calls of the guest's kernel itself (tt_hold)
+    status  the third argument, which truncate(2) does not have
+    """
+
+    call_id: int
+    process: int
+    path: int
+    status: int
+
+
+class Listener:
+    """The calls of a child, and of processes that it has made, which this process answers.
+
+    Any number of HeldCall share it; the last one closes it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._users = 0
+        self._calls: dict[int, Notification] = {}
+
+    def add_user(self) -> None:
+        self._users += 1
+
+    def remove_user(self) -> None:
+        """Close the listener after its last user. A child that still waits gets ENOSYS."""
+        self._users -= 1
+        if self._users == 0:
+            os.close(self.descriptor)
+
+    def call_of(self, process: int) -> Notification | None:
+        """Return the call that a process has made, None if it has not."""
+        self._receive()
+        return self._calls.get(process)
+
+    def wait(self, max_s: float) -> None:
+        """Wait until a call comes, at most so long."""
+        self._poll(max_s)
+
+    def answer(self, call: Notification, value: int = 0) -> bool:
+        """Let the call return a value. False: a signal interrupted it; the child makes it again."""
+        self._calls.pop(call.process, None)
+        response = bytearray(RESPONSE.pack(call.call_id, value, 0, 0))
+        try:
+            fcntl.ioctl(self.descriptor, NOTIF_SEND, response)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _receive(self) -> None:
+        """Receive the calls that have come."""
+        while self._poll(0):
+            notification = bytearray(NOTIFICATION_BYTES)
+            try:
+                fcntl.ioctl(self.descriptor, NOTIF_RECV, notification)
+            except FileNotFoundError:  # a signal interrupted the call; the child makes it again
+                continue
+            call_id, process = struct.unpack_from("QI", notification)
+            path, status = (
+                struct.unpack_from("q", notification, offset)[0]
+                for offset in (PATH_ARGUMENT, THIRD_ARGUMENT)
+            )
+            self._calls[process] = Notification(call_id, process, path, status)
+
+    def _poll(self, max_s: float) -> bool:
+        """Return whether a call has come, or comes within so long."""
+        poller = select.poll()
+        poller.register(self.descriptor, select.POLLIN)
+        # POLLHUP without POLLIN: the child has ended. Receiving would then wait for ever.
+        return any(event & select.POLLIN for _, event in poller.poll(round(max_s * 1000)))
+
+
 class ListenerChannel:
     """Pass the listener from a child, between fork and exec, to this process."""
 
@@ -113,17 +194,14 @@ class ListenerChannel:
         socket.send_fds(self._child, [b"x"], [listener])
         os.close(listener)
 
-    def receive(self) -> HeldCall:
-        """Return the child's held call, once the child has executed its program.
-
-        Raises OSError.
-        """
+    def receive(self, process: int) -> HeldCall:
+        """Return the held call of the child, once it has executed its program. Raises OSError."""
         self._child.close()
         _, descriptors, _, _ = socket.recv_fds(self._here, 1, 1)
         self.close()
         if not descriptors:
             raise OSError(errno.EPIPE, os.strerror(errno.EPIPE), "seccomp listener")
-        return HeldCall(descriptors[0])
+        return HeldCall(Listener(descriptors[0]), process)
 
     def close(self) -> None:
         """Close both ends; may be called twice."""
@@ -132,38 +210,46 @@ class ListenerChannel:
 
 
 class HeldCall:
-    """The call of a child that this process answers.
+    """The call of one process that this process answers."""
 
-    listener  readable when the child has made the call
-    """
-
-    def __init__(self, listener: int) -> None:
-        self.listener = listener
+    def __init__(self, listener: Listener, process: int) -> None:
+        self.listener, self._process = listener, process
         self._is_open = True
+        listener.add_user()
+
+    @property
+    def descriptor(self) -> int:
+        """Return the listener's descriptor, readable when a process has made the call."""
+        return self.listener.descriptor
+
+    def call(self) -> Notification | None:
+        """Return the call, None if the process has not made it."""
+        return self.listener.call_of(self._process) if self._is_open else None
 
     def has_come(self) -> bool:
-        """Return whether the child has made the call."""
-        poller = select.poll()
-        poller.register(self.listener, select.POLLIN)
-        # POLLHUP without POLLIN: the child has ended. Receiving would then wait for ever.
-        return any(event & select.POLLIN for _, event in poller.poll(0))
+        """Return whether the process has made the call."""
+        return self.call() is not None
 
     def answer(self) -> bool:
-        """Let the child continue, if it has made the call; return whether it has."""
-        while self._is_open and self.has_come():
-            notification = bytearray(NOTIFICATION_BYTES)
-            try:
-                fcntl.ioctl(self.listener, NOTIF_RECV, notification)
-                call_id = struct.unpack_from("Q", notification)[0]
-                fcntl.ioctl(self.listener, NOTIF_SEND, bytearray(RESPONSE.pack(call_id, 0, 0, 0)))
-            except FileNotFoundError:  # a signal interrupted the call; the child makes it again
-                continue
-            self.close()
-            return True
+        """Let the process continue, if it has made the call; return whether it has."""
+        while (call := self.call()) is not None:
+            if self.listener.answer(call):
+                self.close()
+                return True
+        return False
+
+    def order(self, value: int) -> bool:
+        """Let the call return a value, after which the process makes it again.
+
+        Returns whether it had made it.
+        """
+        while (call := self.call()) is not None:
+            if self.listener.answer(call, value):
+                return True
         return False
 
     def close(self) -> None:
-        """Close the listener; may be called twice. A child that still waits gets ENOSYS."""
+        """Give up the call; may be called twice."""
         if self._is_open:
             self._is_open = False
-            os.close(self.listener)
+            self.listener.remove_user()

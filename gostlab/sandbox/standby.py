@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Keep sandboxes booted for the next runs.
 
-A standby guest has booted and imported everything, and waits at its held call (held_call) for a
+A standby guest has booted and imported everything, and waits at its held call (seccomp_notify) for a
 run. It stands still in one system call of the host: it uses no CPU time, and its virtual clock does
 not move, so that its run has the same samples as that of a guest that has just booted. Its memory
 is what it has touched, about 55 MB.
+
+Where the kernel can copy itself, one of them is a template: it executes no run, and the other
+standby guests are copies of it (gostlab.sandbox.template), which cost a tenth of a boot. A run that
+finds no standby guest gets a copy, too.
 
 A guest is bound to what it was given at boot (`RunBoot.key`). Whatever prevents that a standby
 guest is used, the guest of the run boots as it would without.
@@ -18,6 +22,7 @@ import shutil
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +32,7 @@ from typing import TextIO
 
 from gostlab.sandbox import MachineError, seccomp_notify
 from gostlab.sandbox.host_limits import available_memory
+from gostlab.sandbox.template import Template, boot_template
 from gostlab.sandbox.uml import Guest, RunBoot
 
 FOLDER = ".standby"  # subfolder of a results folder with the folders of standby guests
@@ -34,6 +40,9 @@ LOCK = "lock"  # file beside a standby guest's folder, locked while its process 
 IDLE_LIMIT_S = 30.0  # after this long without a run, standby guests are ended
 # A folder has no lock only just after its creation, and just before its removal.
 WITHOUT_LOCK_S = 600.0
+# Two of the last runs that boot alike get a template although no CPU is idle. One that none of them
+# needs makes room for another.
+RECENT_RUNS = 8
 # A standby guest boots only if this many times its memory is available.
 MEMORY_RESERVE = 2
 
@@ -45,7 +54,7 @@ class Standby:
     guest: Guest
     key: Hashable
     cpu: int
-    place: StandbyFolder
+    place: StandbyFolder | CopyFolder
 
     def take_over(self, folder: Path, cpu: int, limit_s: float) -> Guest:
         """Let the guest execute the run in a folder, on a CPU. Raises OSError."""
@@ -86,16 +95,7 @@ class StandbyFolder:
         The guest knows it by its current folder, Landlock by its inode. Raises OSError; the run's
         folder is then as before.
         """
-        moved: list[Path] = []
-        try:
-            for file in list(folder.iterdir()):
-                file.rename(self.guest_folder / file.name)
-                moved.append(file)
-            self.guest_folder.rename(folder)  # replaces it, as it is empty
-        except OSError:
-            for file in moved:
-                (self.guest_folder / file.name).rename(file)
-            raise
+        move_guest_folder(self.guest_folder, folder)
         self.remove()
 
     def remove(self) -> None:
@@ -104,6 +104,55 @@ class StandbyFolder:
         self._lock.close()
         with suppress(OSError):
             self._path.parent.rmdir()  # the last one succeeds
+
+
+@dataclass(frozen=True)
+class CopyFolder:
+    """The folder of a copy, within its template's, which becomes that of its run."""
+
+    guest_folder: Path
+
+    def move_to(self, folder: Path) -> None:
+        """Rename the guest's folder as `StandbyFolder.move_to` does. Raises OSError."""
+        move_guest_folder(self.guest_folder, folder)
+
+    def remove(self) -> None:
+        """Remove the folder, unless it was moved; may be called twice."""
+        shutil.rmtree(self.guest_folder, ignore_errors=True)
+
+
+def move_guest_folder(guest_folder: Path, folder: Path) -> None:
+    """Rename a guest's folder to that of a run, with the files that are there.
+
+    Raises OSError; both folders are then as before.
+    """
+    moved: list[Path] = []
+    try:
+        for file in list(folder.iterdir()):
+            file.rename(guest_folder / file.name)
+            moved.append(file)
+        guest_folder.rename(folder)  # replaces it, as it is empty
+    except OSError:
+        for file in moved:
+            (guest_folder / file.name).rename(file)
+        raise
+
+
+@dataclass(frozen=True)
+class StandbyTemplate:
+    """A guest without a run of which copies are made."""
+
+    standby: Standby
+    template: Template
+
+    def copy(self, cpu: int) -> Standby:
+        """Return a standby guest that is a copy, on a CPU. Raises OSError."""
+        copy = self.template.copy(cpu)
+        return Standby(copy, self.standby.key, cpu, CopyFolder(copy.folder))
+
+    def discard(self) -> None:
+        """End the guest and remove its folder; its copies go on. May be called twice."""
+        self.standby.discard()
 
 
 def remove_abandoned(within: Path) -> None:
@@ -133,41 +182,53 @@ class StandbyPool:
 
     taken  number of runs that a standby guest has executed
 
-    Any thread may use it. A guest ends with the thread that booted it.
+    Any thread may use it. A guest ends with the thread that booted it, or its template.
     """
 
     def __init__(
-        self, results: Path, cpus: Sequence[int], *, idle_limit_s: float = IDLE_LIMIT_S
+        self,
+        results: Path,
+        cpus: Sequence[int],
+        *,
+        idle_limit_s: float = IDLE_LIMIT_S,
+        ahead: bool = True,
     ) -> None:
-        """Boot nothing yet. cpus: where guests boot; there is at most one standby guest for each.
+        """Boot nothing yet.
 
-        idle_limit_s: after this long without a run, standby guests are ended.
+        cpus          where guests boot; there is at most one standby guest, and one template, for
+                      each
+        idle_limit_s  after this long without a run, standby guests are ended
+        ahead         without it nothing boots ahead but templates of runs that follow one another
         """
         self.taken = 0
         self._folder = results.resolve() / FOLDER
-        self._cpus, self._idle_limit_s = tuple(cpus), idle_limit_s
+        self._cpus, self._idle_limit_s, self._is_ahead = tuple(cpus), idle_limit_s, ahead
         self._standbys: list[Standby] = []
+        self._templates: list[StandbyTemplate] = []  # their keys differ
         self._active: dict[Guest, int] = {}  # guests with a run, and the CPU of each
         self._last: RunBoot | None = None  # how the last guest has booted
         self._last_key: Hashable = None
         self._is_repeated = False  # whether the last two guests have booted alike
+        self._recent: deque[Hashable] = deque(maxlen=RECENT_RUNS)  # keys of the last runs
         self._is_off = not seccomp_notify.is_available()
+        self._copies_fail = False
         self._mutex = threading.RLock()
         self._timer: threading.Timer | None = None
         self._used_s = time.monotonic()
-        weakref.finalize(self, discard_all, self._standbys, os.getpid())
+        for guests in (self._standbys, self._templates):
+            weakref.finalize(self, discard_all, guests, os.getpid())
 
     @property
     def waiting(self) -> int:
-        """Return the number of standby guests."""
-        return len(self._standbys)
+        """Return the number of standby guests, with the templates."""
+        return len(self._standbys) + len(self._templates)
 
     @property
     def ready(self) -> int:
-        """Return the number of standby guests that have booted."""
-        return sum(
-            bool(standby.guest.held and standby.guest.held.has_come()) for standby in self._living()
-        )
+        """Return the number of standby guests that have booted, with the templates."""
+        guests = [standby.guest for standby in self._living()]
+        guests += [template.standby.guest for template in self._templates]
+        return sum(bool(guest.held and guest.held.has_come()) for guest in guests)
 
     def start(self, boot: RunBoot, folder: Path, cpu: int) -> Guest:
         """Let a standby guest execute the run in a folder, or boot a guest that does.
@@ -176,9 +237,12 @@ class StandbyPool:
         """
         with self._mutex:
             self._expect(boot)
+            self._recent.append(self._last_key)
             guest = self._taken_over(boot, folder, cpu) or self._booted(boot, folder, cpu)
             guest.at_end = partial(self._handle_end, guest)
             self._active[guest] = cpu
+            if self._recent.count(self._last_key) > 1:
+                self._provide_template(cpu)
             if self._is_repeated and not self._standbys:
                 self._fill(1)
             return guest
@@ -187,19 +251,19 @@ class StandbyPool:
         """Boot a standby guest for runs that boot so, unless there is one."""
         with self._mutex:
             self._expect(boot)
-            if all(standby.key != self._last_key for standby in self._standbys):
+            keys = [standby.key for standby in self._standbys]
+            keys += [template.standby.key for template in self._templates]
+            if self._last_key not in keys:
                 self._fill(len(self._standbys) + 1)
 
     def refill(self) -> None:
-        """Boot a standby guest like the last one for each CPU without a run.
+        """Provide a standby guest like the last one for each CPU without a run.
 
         Guests that the last two runs could not use make room.
         """
         with self._mutex:
-            for standby in self._living() if self._is_repeated else ():
-                if standby.key != self._last_key:
-                    self._standbys.remove(standby)
-                    standby.discard()
+            if self._is_repeated and self._is_ahead:
+                self._discard_others()
             self._fill(len(self._cpus))
 
     def close(self) -> None:
@@ -226,10 +290,8 @@ class StandbyPool:
 
     def _taken_over(self, boot: RunBoot, folder: Path, cpu: int) -> Guest | None:
         """Return a standby guest that executes the run in a folder; None if none can."""
-        for standby in self._living():
-            if self._last_key is None or standby.key != self._last_key:
-                continue
-            self._standbys.remove(standby)
+        self._living()
+        while self._last_key is not None and (standby := self._next_standby(cpu)) is not None:
             try:
                 guest = standby.take_over(folder, cpu, boot.limit_s)
             except OSError:  # for example a folder on another file system
@@ -239,12 +301,72 @@ class StandbyPool:
             return guest
         return None
 
+    def _next_standby(self, cpu: int) -> Standby | None:
+        """Return a standby guest for the expected run, which is the pool's no more.
+
+        A template that still boots is one, too: the run would have to boot another guest.
+        """
+        for standby in self._standbys:
+            if standby.key == self._last_key:
+                self._standbys.remove(standby)
+                return standby
+        template = self._template()
+        if template is None:
+            return None
+        if template.template.is_ready:
+            return self._copied(template, cpu)
+        self._templates.remove(template)
+        return template.standby
+
+    def _template(self) -> StandbyTemplate | None:
+        """Return the template for the expected run, None if there is none."""
+        for template in self._templates:
+            if template.standby.key == self._last_key:
+                return template
+        return None
+
+    def _copied(self, template: StandbyTemplate, cpu: int) -> Standby | None:
+        """Return a copy of a template that is ready; after an error none is made any more."""
+        if not template.template.is_copyable:
+            self._copies_fail = True
+            self._templates.remove(template)
+            return template.standby
+        try:
+            standby = template.copy(cpu)
+        except OSError:
+            self._copies_fail = True
+            self._discard_template(template)
+            return None
+        if template.template.is_used_up:
+            self._discard_template(template)
+        self._start_timer(self._idle_limit_s)
+        return standby
+
+    def _discard_template(self, template: StandbyTemplate) -> None:
+        """End a template. Copies of it that wait end, too: their folders are in its folder."""
+        self._templates.remove(template)
+        for standby in list(self._standbys):
+            if standby.place.guest_folder.is_relative_to(template.template.folder):
+                self._standbys.remove(standby)
+                standby.discard()
+        template.discard()
+
+    def _discard_others(self) -> None:
+        """End the standby guests that differ from the last guest."""
+        for standby in self._living():
+            if standby.key != self._last_key:
+                self._standbys.remove(standby)
+                standby.discard()
+        for template in list(self._templates):
+            if template.standby.key != self._last_key:
+                self._discard_template(template)
+
     def _booted(self, boot: RunBoot, folder: Path, cpu: int) -> Guest:
         """Boot a guest for a run. Raises MachineError or OSError."""
         try:
             return boot.boot(folder, cpu)
         except MachineError:
-            if not self._standbys:
+            if not self.waiting:
                 raise
         self._discard_all()  # their memory may be what it lacked
         return boot.boot(folder, cpu)
@@ -255,31 +377,67 @@ class StandbyPool:
             self._used_s = time.monotonic()
 
     def _fill(self, count: int) -> None:
-        """Boot standby guests like the last one, until there are `count` or no CPU is idle."""
+        """Provide standby guests like the last one, until there are `count` or no CPU is idle."""
         self._living()
-        for cpu in self._idle_cpus():
-            if self._is_off or self._last is None or len(self._standbys) >= count:
+        for cpu in self._idle_cpus() if self._is_ahead else ():
+            if self._last is None or len(self._standbys) >= count or not self._has_memory():
                 return
-            if available_memory().free_mib < MEMORY_RESERVE * self._last.model.memory_mib:
+            if not self._is_copied(self._last):
+                self._boot_standby(self._last, cpu)
+                continue
+            template = self._template()
+            if template is None:
+                self._provide_template(cpu)
+            elif template.template.is_ready:
+                standby = self._copied(template, cpu)
+                self._standbys += [] if standby is None else [standby]
+
+    def _provide_template(self, cpu: int) -> None:
+        """Boot a template for runs like the last one, unless there is one or no room for it."""
+        if self._last is None or not self._is_copied(self._last) or not self._has_memory():
+            return
+        if self._template() is not None:
+            return
+        if len(self._templates) >= len(self._cpus):
+            unused = [each for each in self._templates if each.standby.key not in self._recent]
+            if not unused:
                 return
-            self._boot_standby(self._last, cpu)
+            self._discard_template(unused[0])
+        self._boot_standby(self._last, cpu)
+
+    def _is_copied(self, boot: RunBoot) -> bool:
+        return boot.can_copy and not self._copies_fail
+
+    def _has_memory(self) -> bool:
+        """Return whether a guest like the last one may boot ahead."""
+        if self._is_off or self._last is None:
+            return False
+        return available_memory().free_mib >= MEMORY_RESERVE * self._last.model.memory_mib
 
     def _boot_standby(self, boot: RunBoot, cpu: int) -> None:
-        """Boot a standby guest. After an error no more boot: the next run reports its cause."""
+        """Boot a standby guest, or a template where guests are copied.
+
+        After an error no more boot: the next run reports its cause.
+        """
         channel = seccomp_notify.ListenerChannel()
         try:
-            standby_folder = StandbyFolder(self._folder)
+            place = StandbyFolder(self._folder)
             try:
-                guest = boot.boot(standby_folder.guest_folder, cpu, channel)
+                if self._is_copied(boot):
+                    template = boot_template(boot, place.guest_folder, cpu, channel)
+                    standby = Standby(template.guest, self._last_key, cpu, place)
+                    self._templates.append(StandbyTemplate(standby, template))
+                else:
+                    guest = boot.boot(place.guest_folder, cpu, channel)
+                    self._standbys.append(Standby(guest, self._last_key, cpu, place))
             except BaseException:
-                standby_folder.remove()
+                place.remove()
                 raise
         except (MachineError, OSError):
             self._is_off = True
             return
         finally:
             channel.close()
-        self._standbys.append(Standby(guest, self._last_key, cpu, standby_folder))
         self._start_timer(self._idle_limit_s)
 
     def _idle_cpus(self) -> Iterator[int]:
@@ -294,10 +452,15 @@ class StandbyPool:
                 self._standbys.remove(standby)
                 standby.discard()
                 self._is_off = True  # the next run's guest, which boots anew, reports the cause
+        for template in list(self._templates):
+            if not template.standby.guest.is_running:
+                self._discard_template(template)
+                self._is_off = True
         return list(self._standbys)
 
     def _discard_all(self) -> None:
         discard_all(self._standbys, os.getpid())
+        discard_all(self._templates, os.getpid())
 
     def _start_timer(self, after_s: float) -> None:
         """Call `_expire` later, from a thread that does nothing else."""
@@ -315,7 +478,7 @@ class StandbyPool:
             left_s = self._idle_limit_s - (time.monotonic() - self._used_s)
             if left_s <= 0:
                 self._discard_all()
-            elif self._standbys:
+            elif self.waiting:
                 self._start_timer(left_s)
 
 
@@ -326,10 +489,10 @@ def expire_pool(pool: weakref.ref[StandbyPool]) -> None:
         living._expire()
 
 
-def discard_all(standbys: list[Standby], owner: int) -> None:
+def discard_all(guests: list[Standby] | list[StandbyTemplate], owner: int) -> None:
     """End standby guests and empty their list, in the process that has booted them."""
-    while standbys and os.getpid() == owner:
-        standbys.pop().discard()
+    while guests and os.getpid() == owner:
+        guests.pop().discard()
 
 
 def pin_group(group: int, cpu: int) -> None:

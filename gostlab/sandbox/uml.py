@@ -39,12 +39,13 @@ from gostlab.install.locate import MissingPart, kernel_record, read_built_record
 from gostlab.install.parts_json import KernelJson, PartsJson
 from gostlab.install.rootfs import FIRST_IN_ROOT
 from gostlab.registry.folders import PYTHON_PATH
-from gostlab.registry.kernels import SHIPPED, declared_kernels, kernel_named
+from gostlab.registry.kernels import SHIPPED, declared_kernels, kernel_named, shipped_declaration
 from gostlab.sandbox import (
     CHECKOUT,
     QUICK_IMPORTS,
     RUN,
     CannotBoot,
+    ChildProcess,
     MachineError,
     TimedProcess,
     guest_argv,
@@ -71,6 +72,8 @@ from gostlab.spec.run_spec import RunSpec
 
 INIT = Path(__file__).with_name("guest_init.py")
 GUEST_FOLDER = "/run/gostlab"
+COPY_PATCH = "um-template"
+COPIES = ".copies"  # in a folder: the folders of the guest's copies (gostlab.sandbox.template)
 CAPTURE_MODULE = "capture.ko"  # in a run's folder, until the guest has loaded it
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 WEEK_S = 7 * 24 * 3600.0  # time limit of an interactive prompt
@@ -271,6 +274,8 @@ def boot(
     capture: Path | None = None,
     trial: bool = False,
     hold: seccomp_notify.ListenerChannel | None = None,
+    copies: int = 0,
+    living_copies: int = 0,
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
 
@@ -287,6 +292,8 @@ def boot(
     capture   the module that records packets, if the kernel is to load it
     trial     the command is the lab's own: if this guest does not boot, no guest does
     hold      the guest waits at its held call (gostlab.sandbox.seccomp_notify) for `Guest.resume`
+    copies    number of copies that are made of the guest (gostlab.sandbox.template), and of those
+              that live at a time
 
     Raises MachineError or OSError.
     """
@@ -325,8 +332,18 @@ def boot(
         files_of_modules = (module.file for module in modules)
         readable = readable_as_root([kernel, CHECKOUT, *keep, *named, *files_of_modules])
     needed = [kernel, CHECKOUT, *keep, *named]
+    copy_folders = [folder / COPIES / str(number + 1) for number in range(copies)]
+    for copy_folder in copy_folders:
+        copy_folder.mkdir(parents=True, exist_ok=True)
     confine_guest = partial(
-        confine, isolation, folder, memory.folder, model.memory_mib, readable, needed
+        confine,
+        isolation,
+        folder,
+        memory.folder,
+        model.memory_mib * (1 + living_copies),
+        readable,
+        needed,
+        copy_folders,
     )
     before_exec = partial(confine_child, confine_guest, folder, cpu, os.getpid(), hold)
     try:
@@ -338,7 +355,7 @@ def boot(
     of_work = model.clock == "virtual"
     guest = Guest(process, limit_s, folder, memory, modules, of_work=of_work, try_boot=try_boot)
     if hold is not None:
-        guest.held = hold.receive()
+        guest.held = hold.receive(process.pid)
     return guest
 
 
@@ -445,7 +462,7 @@ class Guest(TimedProcess):
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        process: ChildProcess,
         limit_s: float,
         folder: Path,
         memory: MemoryPlace,
@@ -457,10 +474,22 @@ class Guest(TimedProcess):
         super().__init__(process, limit_s, of_work=of_work)
         self._folder, self.memory, self._modules = folder, memory, modules
         self._try_boot = try_boot
+        self._as_booted = partial(
+            Guest, limit_s=limit_s, modules=modules, of_work=of_work, try_boot=try_boot
+        )
         self.held: seccomp_notify.HeldCall | None = None  # the call at which the guest waits
         self.at_end: Callable[[], None] | None = None  # called once, when the guest has ended
         self._is_resumed = False
         self._events: select.epoll | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Return the guest's folder."""
+        return self._folder
+
+    def copied(self, process: ChildProcess, folder: Path, memory: MemoryPlace) -> Guest:
+        """Return the guest of a process that is a copy of this one's."""
+        return self._as_booted(process, folder=folder, memory=memory)
 
     def resume(self, folder: Path, limit_s: float) -> None:
         """Let a guest that waits at its held call continue in a folder, to which its own was moved.
@@ -472,7 +501,7 @@ class Guest(TimedProcess):
         self.restart_limit(limit_s)
         if not self._answer_held_call() and self.held is not None and self.end_fd is not None:
             self._events = select.epoll()
-            for descriptor in (self.end_fd, self.held.listener):
+            for descriptor in (self.end_fd, self.held.descriptor):
                 self._events.register(descriptor, select.EPOLLIN)
             self.end_fd = self._events.fileno()
 
@@ -584,6 +613,7 @@ class RunBoot:
     terminal: bool
     capture: Path | None
     parts: PartsJson  # read with the run's description
+    has_copies: bool = False  # whether the kernel makes copies of itself
 
     def write_parts(self, folder: Path, commit: str | None) -> None:
         """Write parts.json into a run's folder. Raises OSError."""
@@ -591,9 +621,18 @@ class RunBoot:
         (folder / "parts.json").write_text(json.dumps(parts), encoding="utf-8")
 
     def boot(
-        self, folder: Path, cpu: int, hold: seccomp_notify.ListenerChannel | None = None
+        self,
+        folder: Path,
+        cpu: int,
+        hold: seccomp_notify.ListenerChannel | None = None,
+        *,
+        copies: int = 0,
+        living_copies: int = 0,
     ) -> Guest:
-        """Boot a guest in a run's folder. Raises MachineError or OSError."""
+        """Boot a guest in a run's folder, which is copied if `copies`.
+
+        Raises MachineError or OSError.
+        """
         held = () if hold is None else (str(seccomp_notify.HELD_LENGTH),)
         return boot(
             self.kernel,
@@ -610,6 +649,8 @@ class RunBoot:
             named=self.named,
             capture=self.capture,
             hold=hold,
+            copies=copies,
+            living_copies=living_copies,
         )
 
     @property
@@ -620,6 +661,11 @@ class RunBoot:
         """
         is_pinned = self.model.seed == BOOT_SEED
         return is_pinned and self.root is not None and not self.terminal and not self.named
+
+    @property
+    def can_copy(self) -> bool:
+        """Return whether a guest that waits can be copied (gostlab.sandbox.template)."""
+        return self.has_copies and self.can_wait
 
     @property
     def key(self) -> Hashable:
@@ -690,6 +736,7 @@ def run_boot(
         bool(prompt),
         capture,
         run_parts,
+        makes_copies(run.kernel, kernel),
     )
 
 
@@ -707,6 +754,18 @@ def boot_model(run: RunSpec, kernel: Path) -> MachineModel:
 def has_lab_patches(name: str, kernel: Path) -> bool:
     """Return whether a kernel was built by the lab from one of its own series of patches."""
     return read_built_record(kernel) is not None and (name == SHIPPED or name in declared_kernels())
+
+
+def makes_copies(name: str, kernel: Path) -> bool:
+    """Return whether a kernel makes copies of itself.
+
+    Those without COPY_PATCH (5.10, 6.1, 6.12) do not: their processes of the host are of another
+    make. Their guests boot, each.
+    """
+    if not has_lab_patches(name, kernel):
+        return False
+    declared = shipped_declaration() if name == SHIPPED else declared_kernels()[name]
+    return any(patch.name == COPY_PATCH for patch in declared.series)
 
 
 def start_run(
@@ -863,11 +922,13 @@ def confine(
     memory_mib: int,
     readable: Sequence[Path] | None = None,
     needed: Sequence[Path] = (),
+    copy_folders: Sequence[Path] = (),
 ) -> None:
     """Confine this process and its descendants to one folder and that of its memory.
 
-    readable all host paths that it may read; None: those of its user needed paths that must not be
-    covered
+    readable      all host paths that it may read; None: those of its user
+    needed        paths that must not be covered
+    copy_folders  subfolders that stay writable when they are moved
 
     Raises OSError.
     """
@@ -876,7 +937,7 @@ def confine(
         cover_sockets([folder, memory, *(readable or ()), *needed])
     drop_rights()
     if isolation.landlock:
-        enter_landlock(isolation, folder, memory, readable)
+        enter_landlock(isolation, [folder, *copy_folders], memory, readable)
 
 
 def enter_namespaces(folder: Path, memory_mib: int) -> None:
@@ -950,14 +1011,15 @@ def drop_rights() -> None:
 
 
 def enter_landlock(
-    isolation: Isolation, folder: Path, memory: Path, readable: Sequence[Path] | None
+    isolation: Isolation, folders: Sequence[Path], memory: Path, readable: Sequence[Path] | None
 ) -> None:
-    """Restrict writing to the folder, and reading to it and the readable paths.
+    """Restrict writing to the folders, and reading to them and the readable paths.
 
     TCP and signals to processes outside are denied. Needs no_new_privs. Raises OSError.
     """
     rights = landlock.WRITING
-    allowed: dict[Path, Sequence[str]] = {memory: MEMORY_RIGHTS, folder: FOLDER_RIGHTS}
+    allowed: dict[Path, Sequence[str]] = {memory: MEMORY_RIGHTS}
+    allowed |= dict.fromkeys(folders, FOLDER_RIGHTS)
     allowed |= dict.fromkeys((Path("/dev/ptmx"), Path("/dev/pts")), TERMINAL_RIGHTS)
     if readable is not None:
         rights = {**rights, **landlock.READING}

@@ -22,7 +22,7 @@ def test_runs_and_experiments_are_executed_by_waiting_sandboxes(tmp_path: Path) 
         pytest.skip("no seccomp listener here")
     experiment = gostlab.Experiment.of(**SETTINGS, seed=2, repeat=3, machine="sandbox")
     with gostlab.Lab(tmp_path, jobs=1) as lab:
-        assert len(sandboxes()) == 1  # before any run is known
+        assert lab.kept.standby.waiting == 1  # before any run is known
         one = lab.run(**SETTINGS)
         several = list(lab.execute(experiment))
         again = lab.run(gostlab.Run(**SETTINGS, machine="sandbox"))
