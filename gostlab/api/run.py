@@ -35,6 +35,7 @@ from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
 RELAYS_SPELLING = "relay+… is the lab's own"  # why a run without a named GOST uses the relay
+MIN_RUNS_TO_COPY = 4  # with fewer the template, which runs nothing itself, costs what it saves
 MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread
 
 # Opens other workers than this machine's CPUs: returns their slots and how to start runs there. Its
@@ -69,8 +70,7 @@ class PartsAndStandby:
     @classmethod
     def within(cls, results_folder: Path, gost: Path | None = None) -> PartsAndStandby:
         """Find the parts for runs in a folder. Raises MissingPart."""
-        cpus = list(sandbox.usable_cpus())[: cpus_allowed()]
-        return cls(locate.find_parts(gost), StandbyPool(results_folder, cpus))
+        return cls(locate.find_parts(gost), StandbyPool(results_folder, guest_cpus()))
 
     def close(self) -> None:
         """End the standby guests."""
@@ -105,12 +105,13 @@ def execute_plans(
     names = [plan.file.name for plan in plans]
     runs = [run for plan in plans for run in plan.runs]
     parts = kept.parts if kept else locate.find_parts(gost)
-    standby = kept.standby if kept else None
+    standby = kept.standby if kept else pool_of(runs, folder, held) if workers is None else None
     sandbox.require_programs(runs, parts)
     sandbox.require_kernels(runs, parts)
     machine_names = {plan.machine.name for plan in plans}
     starters = {
-        name: kept.starter(name) if kept else run_starter(name, parts) for name in machine_names
+        name: kept.starter(name) if kept else run_starter(name, parts, standby)
+        for name in machine_names
     }
 
     def start(run: RunSpec, target: Path, slot: queue.Slot) -> sandbox.Job:
@@ -162,6 +163,20 @@ def execute_plans(
         return [experiment_result(plan, ends) for plan in plans]
 
     return making()
+
+
+def pool_of(runs: Sequence[RunSpec], folder: Path, held: ExitStack) -> StandbyPool | None:
+    """Return a pool that copies the guests of runs, until a stack is closed; None for few runs."""
+    if sum(run.machine == "sandbox" for run in runs) < MIN_RUNS_TO_COPY:
+        return None
+    pool = StandbyPool(folder, guest_cpus(), ahead=False)
+    held.callback(pool.close)
+    return pool
+
+
+def guest_cpus() -> Sequence[int]:
+    """Return the CPUs for guests that boot ahead."""
+    return list(sandbox.usable_cpus())[: cpus_allowed()]
 
 
 def results_of_plan(plan: Plan, ends: Sequence[RunResult]) -> list[RunResult]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Keep sandboxes booted for the next runs.
 
-A standby guest has booted and imported everything, and waits at its held call (seccomp_notify) for a
-run. It stands still in one system call of the host: it uses no CPU time, and its virtual clock does
-not move, so that its run has the same samples as that of a guest that has just booted. Its memory
-is what it has touched, about 55 MB.
+A standby guest has booted and imported everything, and waits at its held call (seccomp_notify) for
+a run. It stands still in one system call of the host: it uses no CPU time, and its virtual clock
+does not move, so that its run has the same samples as that of a guest that has just booted. Its
+memory is what it has touched, about 55 MB.
 
 Where the kernel can copy itself, one of them is a template: it executes no run, and the other
 standby guests are copies of it (gostlab.sandbox.template), which cost a tenth of a boot. A run that

@@ -16,7 +16,7 @@ import pytest
 from gostlab import results, sandbox
 from gostlab.install import landlock
 from gostlab.sandbox import seccomp_notify, standby, template, uml
-from gostlab.sandbox.host_limits import Memory
+from gostlab.sandbox.host_limits import AvailableMemory
 from gostlab.sandbox.standby import StandbyPool
 from tests.lab_command import ROOT
 from tests.offspring import all_gone, sandboxes
@@ -47,7 +47,7 @@ def pool(lab: Lab, tmp_path: Path) -> Iterator[StandbyPool]:
 def started(lab: Lab, tmp_path: Path, pool: StandbyPool, seed: int = 1) -> tuple[uml.Guest, Path]:
     """Start a run in a copy; return its guest and folder."""
     run = direct(seed)
-    folder = results.prepare(tmp_path / "results", run)
+    folder = results.prepare_folder(tmp_path / "results", run)
     boot = boot_of(lab, run)
     boot.write_parts(folder, None)
     return pool.start(boot, folder, sandbox.usable_cpus()[0]), folder
@@ -148,7 +148,7 @@ def test_a_killed_template_leaves_the_runs_of_its_copies_alone(
 def test_a_failure_to_copy_boots(
     lab: Lab, tmp_path: Path, pool: StandbyPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(template, "available_memory", lambda: Memory(8, "this machine"))
+    monkeypatch.setattr(template, "available_memory", lambda: AvailableMemory(8, "this machine"))
     executed(lab, direct(), tmp_path / "results", pool)
     assert pool.taken == 0
 
