@@ -6,6 +6,7 @@ Times are seconds, rates Mbit/s of payload. Results are None or empty if the ser
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
 from gostlab.analysis.load import series
@@ -40,6 +41,7 @@ def active_rates(run: RunFolder) -> dict[str, float]:
     return metrics.active_rates_mbit(competitor_curves(run), run.measured_s)
 
 
+@lru_cache(maxsize=2)  # all metrics of a run's shares read it
 def competitor_curves(run: RunFolder) -> dict[str, DeliveryCurve]:
     """Return the delivery curves of flows with a congestion control.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
@@ -48,7 +49,10 @@ FinishedRuns = Generator[RunResult, None, list[ExperimentResult]]
 
 @dataclass
 class PartsAndStandby:
-    """Keep the parts and the standby guests from one experiment to the next, until `close`."""
+    """Keep from one experiment to the next what is looked for once, until `close`.
+
+    These are the parts, the commit of the checkout, and the standby guests.
+    """
 
     parts: locate.Parts
     standby: StandbyPool
@@ -129,7 +133,7 @@ def execute_plans(
             slots: Collection[queue.Slot]
             begin: queue.Starter = start
             if workers is None:
-                slots = held.enter_context(claimed_cpus(1 if set(starters) == {"native"} else jobs))
+                slots = held.enter_context(claimed_cpus(1 if machine_names == {"native"} else jobs))
             else:
                 slots, begin = held.enter_context(workers(progress.say))
             for plan in plans:
@@ -344,29 +348,32 @@ def contest_cells(result: ExperimentResult) -> list[CellResult]:
 
 
 class CommitQuery:
-    """Ask git for the commit of gostlab's checkout, in parallel with other work."""
+    """Ask git once for the commit of gostlab's checkout, in parallel with other work."""
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
         self._process: subprocess.Popen[str] | None = None
         self._asked = False
         self._commit: str | None = None
 
     def ask(self) -> None:
         """Start git, unless it was started before. Raises OSError."""
-        git = None if self._asked or IS_PACKAGE else shutil.which("git")
-        self._asked = True
-        if git is None:
-            return
-        argv = [git, "-c", f"safe.directory={sandbox.CHECKOUT}", "-C", str(sandbox.CHECKOUT)]
-        argv += ["describe", "--always", "--exclude=*", "--dirty=+"]
-        self._process = subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        with self._lock:
+            git = None if self._asked or IS_PACKAGE else shutil.which("git")
+            self._asked = True
+            if git is None:
+                return
+            argv = [git, "-c", f"safe.directory={sandbox.CHECKOUT}", "-C", str(sandbox.CHECKOUT)]
+            argv += ["describe", "--always", "--exclude=*", "--dirty=+"]
+            self._process = subprocess.Popen(
+                argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
 
     def answer(self) -> str | None:
         """Return the commit, with + if the checkout is changed, or None without one."""
-        self.ask()
-        if self._process is not None:
-            self._commit = self._process.communicate()[0].strip() or None
-            self._process = None
-        return self._commit
+        with self._lock:
+            self.ask()
+            if self._process is not None:
+                self._commit = self._process.communicate()[0].strip() or None
+                self._process = None
+            return self._commit

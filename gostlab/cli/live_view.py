@@ -56,14 +56,17 @@ RATE_OVER_S = 1.0  # interval over which a flow's rate is averaged
 
 @dataclass
 class JsonLinesTail:
-    """Read a growing file of JSON lines."""
+    """Read a growing file of JSON lines: all of them, or those that contain a text."""
 
     path: Path
     offset: int = 0
+    containing: str = ""
 
     def rows(self) -> list[Any]:
         """Return the complete rows not read yet, or all rows if the file was replaced."""
         try:
+            if self.path.stat().st_size == self.offset:
+                return []
             with open_plain(self.path) as file:
                 if file.seek(0, 2) < self.offset:
                     self.offset = 0
@@ -73,7 +76,8 @@ class JsonLinesTail:
             return []
         complete = data[: data.rfind(b"\n") + 1]
         self.offset += len(complete)
-        return results.valid_rows(complete.splitlines())
+        wanted = self.containing.encode()
+        return results.valid_rows(line for line in complete.splitlines() if wanted in line)
 
 
 def plausible_numbers(row: Any, names: Sequence[str]) -> list[float] | None:

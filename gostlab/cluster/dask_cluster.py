@@ -12,6 +12,7 @@ import ipaddress
 import logging
 import re
 import shutil
+import threading
 import time
 import uuid
 import zlib
@@ -64,6 +65,7 @@ class Cluster:
     _looked_at: float = float("-inf")
     _able_at: float | None = None  # time at which a suitable worker was last seen
     _here: dict[str, str] = field(default_factory=dict)  # name by address
+    _mutex: threading.RLock = field(default_factory=threading.RLock)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the addresses of the workers that can start a run now.
@@ -83,8 +85,9 @@ class Cluster:
         return len(self.able())
 
     def able(self) -> list[str]:
-        self.look()
-        return [address for address in self.accepted if address in self._here]
+        with self._mutex:
+            self.look()
+            return [address for address in self.accepted if address in self._here]
 
     @property
     def reasons(self) -> str:
@@ -95,14 +98,15 @@ class Cluster:
 
     def look(self) -> None:
         """Ask the scheduler for its workers from time to time, and identify new ones."""
-        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
-            return
-        workers = self.client.scheduler_info()["workers"]
-        self._here = {address: str(facts["name"]) for address, facts in workers.items()}
-        for address in [known for known in self._here if known not in self.accepted]:
-            if address not in self.refused:
-                self.ask(address)
-        self._looked_at = time.monotonic()
+        with self._mutex:
+            if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+                return
+            workers = self.client.scheduler_info()["workers"]
+            self._here = {address: str(facts["name"]) for address, facts in workers.items()}
+            for address in [known for known in self._here if known not in self.accepted]:
+                if address not in self.refused:
+                    self.ask(address)
+            self._looked_at = time.monotonic()
 
     def ask(self, address: str) -> None:
         """Accept a worker that would make the same runs as this machine, and refuse any other."""
@@ -152,6 +156,55 @@ class Cluster:
     def start(self, run: RunSpec, folder: Path, address: str) -> FutureJob:
         """Start a run on a worker; its folder is on this machine."""
         return FutureJob(self, run, folder, address)
+
+
+class SharedWorkers:
+    """Let experiments in several threads use a cluster's workers, one run on each at a time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._taken: set[str] = set()
+        self._mutex = threading.Lock()
+
+    @contextmanager
+    def gather(self, _say: Callable[[str], None]) -> Iterator[tuple[TakenWorkers, Starter]]:
+        """Yield workers for one experiment, taken as it needs them and given back at its end."""
+        workers = TakenWorkers(self)
+        try:
+            yield workers, self.cluster.start
+        finally:
+            with self._mutex:
+                self._taken -= workers.addresses
+
+    def take(self, address: str) -> bool:
+        """Take a worker, unless another experiment has it."""
+        with self._mutex:
+            is_free = address not in self._taken
+            self._taken.add(address)
+            return is_free
+
+
+class TakenWorkers:
+    """The workers of one experiment, as slots: iterating takes those that nobody else has."""
+
+    def __init__(self, shared: SharedWorkers) -> None:
+        self._shared = shared
+        self.addresses: set[str] = set()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the workers that it has, then free ones. Raises MachineError, as Cluster does."""
+        there = list(self._shared.cluster)
+        yield from [address for address in there if address in self.addresses]
+        for address in there:
+            if address not in self.addresses and self._shared.take(address):
+                self.addresses.add(address)
+                yield address
+
+    def __len__(self) -> int:
+        return len(self._shared.cluster)
+
+    def __contains__(self, address: object) -> bool:
+        return address in self.addresses
 
 
 class FutureJob:

@@ -22,7 +22,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import compress
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, TextIO, TypedDict, TypeGuard, cast, overload
 
 from gostlab import __version__, safe_read
@@ -303,9 +305,23 @@ def read_series(folder: Path, name: str, clock: str = "t_s") -> list[Any]:
     list.
     """
     try:
-        return valid_rows(safe_read.read_lines(folder / f"{name}.jsonl"), clock)
+        path = folder / f"{name}.jsonl"
+        state = path.stat()
+        if state.st_size > MAX_REMEMBERED_BYTES:
+            return valid_rows(safe_read.read_lines(path), clock)
+        stamp = (state.st_mtime_ns, state.st_ctime_ns, state.st_size)
+        return list(remembered_rows(path, clock, stamp))
     except OSError:
         return []
+
+
+MAX_REMEMBERED_BYTES = 1 << 20
+
+
+@lru_cache(maxsize=4)  # the metrics of one run read the same series, one after another
+def remembered_rows(path: Path, clock: str, _stamp: tuple[int, int, int]) -> tuple[Any, ...]:
+    """Return the valid rows of a small file that has not changed since. Raises OSError."""
+    return tuple(valid_rows(safe_read.read_lines(path), clock))
 
 
 def valid_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[Any]:
@@ -313,7 +329,7 @@ def valid_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[Any]:
     rows = []
     for line in lines:
         try:
-            row = json.loads(line)
+            row = decode_line(line)
         except (ValueError, RecursionError):
             break
         if not isinstance(row, dict) or row.get(clock) is None or not is_row(row):
@@ -322,22 +338,77 @@ def valid_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[Any]:
     return rows
 
 
+def decode_line(line: bytes) -> Any:
+    """Return the value of a line of JSON. Raises ValueError, RecursionError."""
+    try:
+        value, end = LINE_DECODER.raw_decode(text := line.decode())
+        if end == len(text) or text[end:] == "\n":
+            return value
+    except ValueError:
+        pass
+    return json.loads(line)  # other white space or encodings
+
+
+LINE_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class RowColumns:
+    """Select the values of rows that have the same columns with the same types.
+
+    Each member has a flag per column, for itertools.compress.
+    """
+
+    numbers: tuple[bool, ...]
+    texts: tuple[bool, ...]
+    objects: tuple[str, ...]  # names
+
+
+@lru_cache(maxsize=256)
+def row_columns(names: tuple[str, ...], types: tuple[type, ...]) -> RowColumns | None:
+    """Return how to check rows with these columns; None if a known one has another type."""
+    given = [(name, kind) for name, kind in zip(names, types, strict=True) if kind is not NoneType]
+    for name, kind in given:
+        if (
+            (name in NUMBER_COLUMNS and kind not in (int, float))
+            or (name in TEXT_COLUMNS and kind is not str)
+            or (name in OBJECT_COLUMNS and kind is not dict)
+        ):
+            return None
+    known = {name for name, _ in given}
+    return RowColumns(
+        numbers=tuple(name in known and name in NUMBER_COLUMNS for name in names),
+        texts=tuple(name in known and name in TEXT_COLUMNS for name in names),
+        objects=tuple(name for name in names if name in known and name in OBJECT_COLUMNS),
+    )
+
+
 def is_row(row: Mapping[str, object]) -> bool:
-    """Return whether all known columns of a row have values of their types, or null."""
-    for name, value in row.items():
-        if value is None:
-            continue
-        if name in NUMBER_COLUMNS:
-            good = is_number(value)
-        elif name in TEXT_COLUMNS:
-            good = type(value) is str and value.isprintable()
-        else:
-            good = name not in OBJECT_COLUMNS or (
-                type(value) is dict and all(map(OBJECT_COLUMNS[name], value.values()))
-            )
-        if not good:
-            return False
-    return True
+    """Return whether all known columns of a row have values of their types, or null.
+
+    The rows of a series have few combinations of columns and types, and each is checked once.
+    """
+    columns = row_columns(tuple(row), tuple(map(type, row.values())))
+    return (
+        columns is not None
+        and are_finite(compress(row.values(), columns.numbers))
+        and "".join(compress(cast("Iterable[str]", row.values()), columns.texts)).isprintable()
+        and all(
+            all(map(OBJECT_COLUMNS[name], cast("dict[str, object]", row[name]).values()))
+            for name in columns.objects
+        )
+    )
+
+
+def are_finite(numbers: Iterable[Any]) -> bool:
+    """Return whether ints and floats are finite in double precision."""
+    listed = list(numbers)
+    try:
+        if math.isfinite(sum(listed)):  # an infinity or a NaN stays in a sum
+            return True
+    except OverflowError:
+        pass
+    return all(map(is_number, listed))  # finite ones may have an infinite sum
 
 
 def is_number_or_null(value: object) -> bool:

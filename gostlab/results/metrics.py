@@ -501,9 +501,11 @@ def bottleneck_samples(
     Of several bottlenecks it is the one with the highest utilisation.
     """
     queues: dict[Any, list[QueueRow]] = {}
+    direction = run.data_direction
     for row in rows:
         if (
-            (row.get("role"), row.get("direction")) == ("bottleneck", run.data_direction)
+            row.get("role") == "bottleneck"
+            and row.get("direction") == direction
             and row["t_s"] <= until_s
             and is_number(row.get("sent_bytes"))
         ):

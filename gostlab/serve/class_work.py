@@ -240,11 +240,8 @@ class ClassWork:
         one = replace(plan, runs=(run,), until={})
         work.active = run.name
         try:
-            lab_parts = self._pool.open_lab().kept
-            watcher = RunObserver()
-            running = one.run(
-                work.results, jobs=1, progress=watcher, retry_failed=True, kept=lab_parts
-            )
+            watcher, machines = RunObserver(), self._pool.machines()
+            running = one.run(work.results, jobs=1, progress=watcher, retry_failed=True, **machines)
             with running:
                 running.wait()
         finally:

@@ -6,6 +6,7 @@ A point of a curve has the number of its sampling instant: 1 is one interval aft
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from gostlab.spec.run_spec import RunSpec
 # BBR's states by its pacing and its window gain, as tcp_bbr.c sets them. A gain in between is of
 # ProbeBW's steady phases.
 STARTUP_GAIN, PROBE_RTT_WINDOW_GAIN = 2.0, 1.2
+BOTTLENECK = "bottleneck"  # a queue's role
 CWND, SRTT, GOODPUT, UNACKED, STATE = "cwnd_pkts", "srtt_ms", "mbit", "unacked_pkts", "bbr"
 
 
@@ -61,7 +63,8 @@ class RunCurves:
 
     def __post_init__(self) -> None:
         self._interval_s = self.run.sample_ms / 1000
-        self._queues = JsonLinesTail(self.folder / "queues.jsonl")
+        # most rows are of other queues, and no curve needs them
+        self._queues = JsonLinesTail(self.folder / "queues.jsonl", containing=json.dumps(BOTTLENECK))
         self._sockets = JsonLinesTail(self.folder / "sockets.jsonl")
         self._pings = JsonLinesTail(self.folder / "pings.jsonl")
         self._kinds = {flow.name: flow for flow in self.run.flows}
@@ -173,10 +176,10 @@ class RunCurves:
         direction = self.run.data_direction
         points: dict[int, tuple[float, int, int]] = {}
         for row in self._queues.rows():
-            index = self.index_of(row.get("t_s"))
-            if index is None or row.get("direction") != direction:
+            if row.get("direction") != direction or row.get("role") != BOTTLENECK:
                 continue
-            if row.get("role") != "bottleneck":
+            index = self.index_of(row.get("t_s"))
+            if index is None:
                 continue
             link, device = row.get("link", ""), (row.get("node"), row.get("dev"))
             rate_bps = bottleneck_rate_bps(self.run, float(row["t_s"]), link)

@@ -2,7 +2,8 @@
 """Execute the page's questions, and keep their events for whoever listens.
 
 A question that is being answered is shared by all who ask it. A client's newer question cancels the
-older one, unless another client listens to that.
+older one, unless another client listens to that, or, in a class, it is nearly answered: a run that
+others waited for is not thrown away for the little that it lacks.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import TypedDict
 
 from gostlab import api, results
+from gostlab.api.run import Gathered, Kept
 from gostlab.errors import BadInput, Complaint
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.queue import RunObserver, read_result, run_folder
@@ -33,6 +36,7 @@ from gostlab.spec.run_spec import RunSpec
 TAIL_INTERVAL_S = 0.025
 KEEP_ALIVE_S = 15.0
 MAX_WALL_S = 120.0  # one question; a sandbox has one CPU, so this bounds its CPU seconds too
+NEARLY_DONE = 0.75  # share of a run's load
 ABANDONED_S = 10.0  # without a listener, after which a run is cancelled
 READERS = 2  # threads that read finished runs
 MAX_ACTIVE = 16  # questions of one who asks that run or wait
@@ -87,6 +91,14 @@ class ServedRun:
     def has_ended(self) -> bool:
         """Return whether the last event was published, maybe by another thread just now."""
         return self.ended
+
+    @property
+    def is_nearly_done(self) -> bool:
+        """Return whether the only run of this question has had most of its load."""
+        return (
+            self.question.question.repetitions == 1
+            and self.seen_s >= NEARLY_DONE * self.question.run.length_s
+        )
 
     @property
     def has_listener(self) -> bool:
@@ -151,14 +163,31 @@ class CurveObserver(RunObserver):
             self._served.publish("samples", {"rep": curves.run.repetition, **points})
 
 
+class Machines(TypedDict, total=False):
+    """Represent on what runs execute: a cluster's workers, or sandboxes of this machine."""
+
+    workers: Gathered
+    kept: Kept
+
+
 class RunPool:
     """Execute questions in a results folder, as many in parallel as there are slots.
 
     keeps_results: whether the results of questions stay when their events are forgotten.
+    workers: a cluster's, which execute the runs in place of this machine's sandboxes. Their samples
+    come when a run has ended.
     """
 
-    def __init__(self, folder: Path, slots: int, *, keeps_results: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        slots: int,
+        *,
+        keeps_results: bool = True,
+        workers: Gathered | None = None,
+    ) -> None:
         self.folder = folder
+        self._workers = workers
         self.queue = TurnQueue(slots)
         self._slot_count = slots
         self._keeps_results = keeps_results
@@ -183,7 +212,7 @@ class RunPool:
             for run in self._runs.values():
                 if client in run.clients and run is not same:
                     run.clients.discard(client)
-                    if not run.ended and not run.clients:
+                    if not run.ended and not run.clients and not (who and run.is_nearly_done):
                         run.cancel()
             if same is not None:
                 same.clients.add(client)
@@ -238,7 +267,8 @@ class RunPool:
 
     def warm_up(self) -> None:
         """Boot a sandbox for the first question, and import what reads its results."""
-        self.queue.submit("", self.open_lab)
+        if self._workers is None:
+            self.queue.submit("", self.open_lab)
         self._readers.submit(import_readers)
 
     # -- in other threads
@@ -315,8 +345,14 @@ class RunPool:
 
     def run_in_lab(self, experiment: api.Experiment, observer: RunObserver) -> api.Running:
         """Begin an experiment's runs, in sandboxes that have booted if there are some."""
-        jobs, lab_parts = min(self._slot_count, len(experiment.runs)), self.open_lab().kept
-        return experiment.run(self.folder, jobs=jobs, progress=observer, kept=lab_parts)
+        jobs = min(self._slot_count, len(experiment.runs))
+        return experiment.run(self.folder, jobs=jobs, progress=observer, **self.machines())
+
+    def machines(self) -> Machines:
+        """Return on what runs execute, as Experiment.run takes it. Raises what `api.Lab` does."""
+        if self._workers is not None:
+            return {"workers": self._workers}
+        return {"kept": self.open_lab().kept}
 
     def open_lab(self) -> api.Lab:
         """Return the lab that keeps sandboxes booted. Raises MissingPart, MachineError."""

@@ -22,6 +22,7 @@ from gostlab.install.locate import MissingPart
 from gostlab.registry.folders import cache_folder
 
 if TYPE_CHECKING:
+    from gostlab.cluster.dask_cluster import SharedWorkers
     from gostlab.serve.class_file import ClassFile
 
 LIBRARIES = ("starlette", "uvicorn")
@@ -68,10 +69,16 @@ def parse_port(text: str) -> int:
         help="whether to open the desktop's browser (default: auto)",
     ),
     common.jobs_option("questions that run in parallel (default: one per CPU)"),
+    common.word(
+        "--dask",
+        metavar="SCHEDULER|local:N",
+        help="run on the workers of a Dask scheduler (tls://host:8786), or on N local processes;"
+        " curves come when a run has ended",
+    ),
     common.results_option("where results go"),
     example="./lab serve",
-    usage="./lab serve [--class FILE [--host ADDRESS]] [--port N] [--browser none] [--jobs N]"
-    " [--results FOLDER]",
+    usage="./lab serve [--class FILE [--host ADDRESS]] [--port N] [--browser none]"
+    " [--jobs N | --dask SCHEDULER] [--results FOLDER]",
     description="Serve a page on this machine, on which a knob is turned and a real TCP stack"
     " answers. It prints its address, which has a token: whoever has that may ask. Ctrl-C ends it.",
 )
@@ -97,8 +104,10 @@ def serve_verb(arguments: argparse.Namespace) -> int:
         results = course.folder / KNOBS if course else arguments.results
         if course:
             shutil.rmtree(results, ignore_errors=True)  # answers that nobody asks for any more
-        slots = arguments.jobs or len(list(usable_cpus()))
-        pool = RunPool(results, slots, keeps_results=course is None)
+        workers = stack.enter_context(joined_cluster(arguments.dask, arguments.jobs))
+        slots = len(workers.cluster) if workers else arguments.jobs or len(list(usable_cpus()))
+        gather = workers.gather if workers else None
+        pool = RunPool(results, slots, keeps_results=course is None, workers=gather)
         work = ClassWork(course, pool) if course else None
         here = f"http://{LOOPBACK}:{bound_port}"
         page = f"{(course and course.address) or here}/{'teacher' if course else ''}?token={token}"
@@ -120,6 +129,26 @@ def serve_verb(arguments: argparse.Namespace) -> int:
             asgi_app = app.make_app(pool, token, bound_port, work)
             http_server.make_server(asgi_app, started).run(sockets=[listening])
     return common.EXIT_OK
+
+
+@contextmanager
+def joined_cluster(where: str | None, jobs: int | None) -> Iterator[SharedWorkers | None]:
+    """Join a cluster while the server runs; None: this machine does the runs.
+
+    Raises BadInput, MachineError.
+    """
+    if where is None:
+        yield None
+        return
+    if jobs is not None:
+        raise BadInput("--jobs: with --dask, a run per worker is made at a time")
+    from gostlab.cluster import dask_cluster
+    from gostlab.cluster.worker import Identity, identify
+
+    dask_cluster.local_workers(where)  # a wrong address is refused before anything is looked for
+    mine = Identity(**identify(None))
+    with dask_cluster.connect(where, mine, None, common.complain) as cluster:
+        yield dask_cluster.SharedWorkers(cluster)
 
 
 @contextmanager

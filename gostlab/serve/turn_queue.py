@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Execute calls in a few threads so that nobody waits for another's second call."""
+"""Execute calls in a few threads so that nobody waits for another's second call.
+
+Turns go in rounds: who has had the fewest is next, and of those who have had as many, who submitted
+last. If more is asked than the threads can do, the oldest questions are the next to be overtaken by
+newer ones of the same clients: a round that began with them would mostly work in vain.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +21,16 @@ MAX_REMEMBERED = 1000  # queues, after which the idle ones are forgotten
 
 @dataclass
 class ClientQueue:
-    """Represent one who asks: the calls that wait, and when the last one began."""
+    """Represent one who asks: the calls that wait, and the round of the next one."""
 
     calls: deque[Call] = field(default_factory=deque)
-    served: int = 0  # number of the call that began last, of all
+    round: int = 0
+    submitted: int = 0  # number of the newest call, of all
     active: int = 0
 
 
 class TurnQueue:
-    """Execute calls by those who were served longest ago; each has one call at a time.
+    """Execute calls in rounds; each client has one call at a time.
 
     A sandbox that waits for its run ends with the thread that booted it: the threads stay.
     """
@@ -32,7 +38,8 @@ class TurnQueue:
     def __init__(self, threads: int) -> None:
         self._changed = threading.Condition()
         self._queues: dict[str, ClientQueue] = {}
-        self._served = 0
+        self._round = 0  # of the call that began last
+        self._submitted = 0
         self._closed = False
         self._threads = [
             threading.Thread(target=self.work, name=f"run {number}", daemon=True)
@@ -47,7 +54,11 @@ class TurnQueue:
             if not self._closed:
                 self.forget_idle()
                 queue = self._queues.setdefault(who, ClientQueue())
+                if not queue.calls and not queue.active:  # turns that were not used are lost
+                    queue.round = max(queue.round, self._round)
                 queue.calls.append(lambda: function(*arguments))
+                self._submitted += 1
+                queue.submitted = self._submitted
                 self._changed.notify()
 
     def shutdown(self) -> None:
@@ -66,8 +77,8 @@ class TurnQueue:
                 if self._closed or queue is None:
                     return
                 call = queue.calls.popleft()
-                self._served += 1
-                before, queue.served = queue.served, self._served
+                self._round = queue.round
+                queue.round += 1
                 queue.active += 1
             has_worked = True
             try:
@@ -78,13 +89,13 @@ class TurnQueue:
                 with self._changed:
                     queue.active -= 1
                     if not has_worked:
-                        queue.served = before
+                        queue.round -= 1
                     self._changed.notify()
 
     def next_queue(self) -> ClientQueue | None:
         """Return the queue whose turn it is, or None if no call can begin."""
         waiting = [queue for queue in self._queues.values() if queue.calls and not queue.active]
-        return min(waiting, key=lambda queue: queue.served, default=None)
+        return min(waiting, key=lambda queue: (queue.round, -queue.submitted), default=None)
 
     def forget_idle(self) -> None:
         if len(self._queues) > MAX_REMEMBERED:

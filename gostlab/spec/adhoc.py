@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ class Question:
             if not any(name == other and value in (None, level) for other, value in omitted)
         }
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Return the question as an experiment file."""
         return self.text_with(["shares", "series"] if self.is_contest else ["bars", "latency"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -210,13 +211,21 @@ def test_a_guide_has_no_markup_of_its_own_and_no_link_into_the_checkout(tmp_path
 # -- turns
 
 
+def until(is_true: Callable[[], object]) -> None:
+    end_s = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
 def test_nobody_waits_for_anothers_second_call() -> None:
     order: list[str] = []
-    gate, ended = threading.Event(), threading.Semaphore(0)
+    gate, begun, ended = threading.Event(), threading.Event(), threading.Semaphore(0)
     queue = TurnQueue(1)
 
     def call(name: str) -> Callable[[], None]:
         def work() -> None:
+            begun.set()
             assert gate.wait(60)
             order.append(name)
             ended.release()
@@ -225,6 +234,7 @@ def test_nobody_waits_for_anothers_second_call() -> None:
 
     for number in range(3):
         queue.submit("ada", call(f"ada {number}"))
+        assert begun.wait(60)
     for student in ("bob", "cyd"):
         queue.submit(student, call(f"{student} 0"))
     queue.submit("bob", call("bob 1"))
@@ -232,13 +242,39 @@ def test_nobody_waits_for_anothers_second_call() -> None:
     for _ in range(6):
         assert ended.acquire(timeout=60)
     queue.shutdown()
-    assert order == ["ada 0", "bob 0", "cyd 0", "ada 1", "bob 1", "ada 2"]
+    assert order[0] == "ada 0" and sorted(order[1:3]) == ["bob 0", "cyd 0"]
+    assert sorted(order[3:5]) == ["ada 1", "bob 1"] and order[5] == "ada 2"
+
+
+def test_of_those_with_as_many_turns_the_newest_call_is_next_and_pauses_save_none() -> None:
+    order: list[str] = []
+    queue, gate, begun = TurnQueue(1), threading.Event(), threading.Event()
+    queue.submit("ada", lambda: begun.set() or gate.wait(60))
+    assert begun.wait(60)
+    for name in ("bob", "cyd", "dee", "bob"):
+        queue.submit(name, order.append, name)
+    gate.set()
+    until(lambda: len(order) == 4)
+    assert order == ["bob", "dee", "cyd", "bob"]
+
+    gate.clear()
+    begun.clear()
+    queue.submit("bob", lambda: begun.set() or gate.wait(60))
+    assert begun.wait(60)
+    for name in ("new", "cyd", "cyd", "new"):
+        queue.submit(name, order.append, name)
+    gate.set()
+    until(lambda: len(order) == 8)
+    queue.shutdown()
+    assert sorted(order[4:6]) == sorted(order[6:8]) == ["cyd", "new"]
 
 
 def test_a_cancelled_call_uses_no_turn() -> None:
     order: list[str] = []
     queue, gate, ended = TurnQueue(1), threading.Event(), threading.Event()
-    queue.submit("ada", gate.wait, 60)
+    begun = threading.Event()
+    queue.submit("ada", lambda: begun.set() or gate.wait(60))
+    assert begun.wait(60)
     queue.submit("bob", lambda: False)
     queue.submit("bob", order.append, "bob")
     queue.submit("cyd", order.append, "cyd")
@@ -246,7 +282,7 @@ def test_a_cancelled_call_uses_no_turn() -> None:
     gate.set()
     assert ended.wait(60)
     queue.shutdown()
-    assert order == ["bob", "cyd"]
+    assert sorted(order) == ["bob", "cyd"]
 
 
 def test_a_call_that_fails_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
