@@ -50,7 +50,7 @@ FEATURES = {
     "pytest_plugin": "",
     "plugin_check": "cli.common importers profile_import",
     "reproduce": "",
-    "serve": "apply classroom cli cli.common",
+    "serve": "apply classroom cli cli.common cluster",
     "shell": "",
     "cli": "apply bench cc_cases cli.common cluster classroom packetdrill plugin_check"
     " profile_import reproduce search shell",

@@ -122,6 +122,7 @@ class ClassRoutes:
             (f"{lab}/report", self.report, "GET"),
             (f"{lab}/hand-in.zip", self.archive, "GET"),
             (f"{lab}/answers", self.answer, "POST"),
+            (f"{lab}/own", self.own, "POST"),
             (f"{lab}/seal", self.seal, "POST"),
             (f"{lab}/run", self.run, "POST"),
             (f"{lab}/hand-in", self.hand_in, "POST"),
@@ -224,6 +225,12 @@ class ClassRoutes:
         section, key, text = (text_in(body, name) for name in ("section", "key", "text"))
         await run_in_threadpool(work.write, section, key, text)
         return Response(status_code=204)
+
+    async def own(self, request: Request) -> Response:
+        work, body = await self.opened(request), await read_object(request)
+        await run_in_threadpool(work.write_own, text_in(body, "text"))
+        complaint = await run_in_threadpool(work.own_complaint)
+        return json_response({"own_complaint": complaint})
 
     async def seal(self, request: Request) -> Response:
         work = await self.opened(request)

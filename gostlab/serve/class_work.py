@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -29,6 +30,7 @@ from gostlab.classroom.grading import (
     find_runs,
     grade,
     score_answer,
+    settings_key,
 )
 from gostlab.classroom.lab import ANSWERS, GUIDE, SECTIONS, CourseLab, Point
 from gostlab.classroom.safe_extract import check_folder, pack_hand_in
@@ -36,6 +38,7 @@ from gostlab.classroom.student_assignment import Assignment
 from gostlab.classroom.workspace import (
     FIGURE,
     create_coursework,
+    differences,
     find_unfinished,
     seal_predictions,
     seed_of_predictions,
@@ -46,9 +49,10 @@ from gostlab.results import is_settled
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.queue import RunObserver, read_result, run_folder
 from gostlab.serve.class_file import ClassFile
+from gostlab.serve.questions import refuse_leaf, scalar_leaves
 from gostlab.serve.run_pool import RunPool
 from gostlab.spec.run_spec import RunSpec
-from gostlab.spec.yaml_source import MAX_BYTES, load_text
+from gostlab.spec.yaml_source import MAX_BYTES, Node, load_document, load_text
 
 STUDENTS, HANDED_IN, GRADED = "students", "handed-in", "graded"
 REQUESTED = ".runs-requested"  # hidden: `pack_hand_in` leaves it out
@@ -56,6 +60,7 @@ REPORT = Path("report", "report.html")
 REPORT_WITHIN_S = 300.0
 GRADES_WITHIN_S = 900.0
 MAX_ANSWER = 4000  # characters
+MAX_OWN_FILE = 30_000  # characters of a student's own file
 STAGES = ("new", "predicting", "predicted", "running", "explaining", "handed in")
 
 
@@ -69,6 +74,8 @@ class LabWork:
     active: str = ""  # name of the run that goes on
     complaint: str = ""  # error of the last run or report
     lock: threading.RLock = field(default_factory=threading.RLock)
+    _plans: tuple[object, list[api.Experiment]] | None = None  # of a state of its files
+    _complaint: tuple[object, str | None] | None = None
 
     @property
     def lab(self) -> CourseLab:
@@ -108,10 +115,93 @@ class LabWork:
             sheet = sheet_of(Answers(answers.student, predictions, others))
             write_whole(self.folder / ANSWERS, sheet, to_disk=True)
 
+    @property
+    def own_file(self) -> Path | None:
+        """Return the path of the file that the lab wants of the student, if it wants one."""
+        lab = self.lab
+        name = lab.own.file if lab.own else lab.rank.file if lab.rank else None
+        return None if name is None else self.folder / name
+
+    def own_text(self) -> str:
+        file = self.own_file
+        return load_text(file, MAX_BYTES) if file and file.is_file() else ""
+
+    def write_own(self, text: str) -> None:
+        """Write the student's own file, whatever it says. Raises BadInput, OSError."""
+        file = self.own_file
+        if file is None:
+            raise BadInput(f"{self.lab.title} wants no file")
+        if len(text) > MAX_OWN_FILE or "\0" in text:
+            raise BadInput(f"{file.name}: not a text of at most {MAX_OWN_FILE} characters")
+        with self.lock:
+            write_whole(file, text, to_disk=True)
+
+    def own_complaint(self) -> str | None:
+        """Return why the student's own experiment is not run as it is, or None."""
+        if self.lab.own is None or not self.own_text():
+            return None
+        state = self.state
+        if self._complaint is None or self._complaint[0] != state:
+            self._complaint = state, self.find_own_complaint(self.lab.own.file)
+        return self._complaint[1]
+
+    @property
+    def state(self) -> object:
+        """Return what changes with the sealed predictions and the student's own file."""
+        files = [self.folder / SEALED, *filter(None, [self.own_file])]
+        return [file.stat().st_mtime_ns if file.is_file() else None for file in files]
+
+    def find_own_complaint(self, name: str) -> str | None:
+        try:
+            seed = seed_of_predictions(self.folder, self.assignment) if self.is_sealed else 1
+            plan = self.own_plan(seed)
+        except Complaint as error:
+            return str(error).replace(f"{self.folder}/", "")
+        other = differences(list(plan.runs), self.assignment, seed) if plan else []
+        return f"{name}: not what is asked yet: {', '.join(other)}" if other else None
+
+    def own_plan(self, seed: int) -> api.Experiment | None:
+        """Return the student's own experiment; None without one.
+
+        Only names of what is built in pass: a page reads no file and runs no program. Raises
+        BadInput.
+        """
+        file = self.own_file
+        if self.lab.own is None or file is None or not file.is_file():
+            return None
+        refuse_files_and_programs(load_document(file))
+        return api.Experiment.from_file(file, machine="sandbox", seed=seed)
+
+    def plans(self) -> list[api.Experiment]:
+        """Return what is to be run: the lab's experiment, and the student's own.
+
+        Of the student's own those runs count that the lab wants, so that a page cannot ask for
+        others. Raises BadInput.
+        """
+        state = self.state
+        if self._plans is None or self._plans[0] != state:
+            self._plans = state, self.make_plans()
+        return self._plans[1]
+
+    def make_plans(self) -> list[api.Experiment]:
+        seed = seed_of_predictions(self.folder, self.assignment)
+        plan = api.Experiment.from_file(
+            self.lab.experiment_path, settings=self.assignment.sets, machine="sandbox", seed=seed
+        )
+        own = None
+        with suppress(Complaint):  # `own_complaint` tells the student
+            own = self.own_plan(seed)
+        if own is None:
+            return [plan]
+        wanted = {settings_key(run.to_json()) for run in self.assignment.own_runs(seed)}
+        fitting = tuple(run for run in own.runs if settings_key(run.to_json()) in wanted)
+        return [plan, replace(own, runs=fitting, until={})]
+
     def runs(self) -> list[RunSpec]:
         """Return the runs that belong to the sealed predictions. Raises BadInput."""
         seed = seed_of_predictions(self.folder, self.assignment)
-        return self.assignment.runs(seed)
+        own = self.plans()[1:] if self.lab.own else ()
+        return [*self.assignment.runs(seed), *(run for plan in own for run in plan.runs)]
 
     def missing_runs(self, *, retry_failed: bool = False) -> list[RunSpec]:
         return [
@@ -231,11 +321,11 @@ class ClassWork:
 
     def execute(self, work: LabWork, run: RunSpec) -> None:
         """Execute one run of a lab. Raises Complaint, OSError."""
-        plan = api.Experiment.from_file(
-            work.lab.experiment_path,
-            settings=work.assignment.sets,
-            machine="sandbox",
-            seed=seed_of_predictions(work.folder, work.assignment),
+        named = run.experiment, run.name
+        plan = next(
+            plan
+            for plan in work.plans()
+            if any((planned.experiment, planned.name) == named for planned in plan.runs)
         )
         one = replace(plan, runs=(run,), until={})
         work.active = run.name
@@ -318,7 +408,7 @@ class ClassWork:
             "questions": [
                 question_json(point, values, answers) for point in lab.points if point.answer
             ],
-            "has_own": lab.own.file if lab.own else lab.rank.file if lab.rank else None,
+            "own": own_json(work),
             **self.progress_json(work),
         }
 
@@ -333,6 +423,7 @@ class ClassWork:
             "runs": [run_json(run, work) for run in runs],
             "is_requested": work.is_requested,
             "has_report": (work.folder / REPORT).is_file(),
+            "own_complaint": work.own_complaint(),
             "handed_in_s": handed_s,
             "complaint": work.complaint,
         }
@@ -423,6 +514,29 @@ def question_json(point: Point, values: Mapping[str, Value], answers: Answers) -
         "kind": input_type,
         "text": answers.text(section, key),
     }
+
+
+def refuse_files_and_programs(document: Node) -> None:
+    """Reject an experiment that names a file or a command, wherever it stands. Raises BadInput."""
+    for name, text in scalar_leaves(written_in(document)):
+        refuse_leaf(name, text)
+
+
+def written_in(node: Node) -> object:
+    """Return what YAML says, with every scalar as its text."""
+    if node.fields is not None:
+        return {name: written_in(field) for name, field in node.fields.items()}
+    if node.items is not None:
+        return [written_in(item) for item in node.items]
+    return node.text or ""
+
+
+def own_json(work: LabWork) -> dict[str, object] | None:
+    """Return the file that a lab wants of its student, if it wants one."""
+    file = work.own_file
+    if file is None:
+        return None
+    return {"file": file.name, "text": work.own_text(), "is_run": work.lab.own is not None}
 
 
 def run_json(run: RunSpec, work: LabWork) -> dict[str, object]:

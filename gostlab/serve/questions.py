@@ -137,11 +137,19 @@ def refuse_files_and_programs(question: Question) -> None:
     """Reject what names a file or a command, wherever it stands. Raises BadInput."""
     values: dict[str, object] = {**question.settings, **question.factors}
     for name, text in scalar_leaves(values):
-        last = name.rpartition(".")[2]
-        if last in REFUSED_FLOW_FIELDS or (last == "kind" and text in REFUSED_KINDS):
-            raise BadInput(f"--{name}: not from this page: it runs a program")
-        if is_path(text) or text.endswith((".csv", ".json")):
-            raise BadInput(f"--{name} {json.dumps(text)[:60]}: not from this page: it reads a file")
+        try:
+            refuse_leaf(name, text)
+        except BadInput as error:
+            raise BadInput(f"--{error}") from None
+
+
+def refuse_leaf(name: str, text: str) -> None:
+    """Reject a scalar that names a file or a command, or is one. Raises BadInput."""
+    last = name.rpartition(".")[2]
+    if last in REFUSED_FLOW_FIELDS or (last == "kind" and text in REFUSED_KINDS):
+        raise BadInput(f"{name}: not from this page: it runs a program")
+    if is_path(text) or text.endswith((".csv", ".json")):
+        raise BadInput(f"{name} {json.dumps(text)[:60]}: not from this page: it reads a file")
 
 
 def scalar_leaves(value: object, name: str = "") -> Iterator[tuple[str, str]]:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TypedDict
 
 from gostlab import api, results
-from gostlab.api.run import Gathered, Kept
 from gostlab.errors import BadInput, Complaint
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.queue import RunObserver, read_result, run_folder
@@ -166,8 +165,8 @@ class CurveObserver(RunObserver):
 class Machines(TypedDict, total=False):
     """Represent on what runs execute: a cluster's workers, or sandboxes of this machine."""
 
-    workers: Gathered
-    kept: Kept
+    workers: api.Gathered
+    kept: api.Kept
 
 
 class RunPool:
@@ -184,7 +183,7 @@ class RunPool:
         slots: int,
         *,
         keeps_results: bool = True,
-        workers: Gathered | None = None,
+        workers: api.Gathered | None = None,
     ) -> None:
         self.folder = folder
         self._workers = workers

@@ -69,7 +69,7 @@ def parse_port(text: str) -> int:
         help="whether to open the desktop's browser (default: auto)",
     ),
     common.jobs_option("questions that run in parallel (default: one per CPU)"),
-    common.word(
+    common.declare_argument(
         "--dask",
         metavar="SCHEDULER|local:N",
         help="run on the workers of a Dask scheduler (tls://host:8786), or on N local processes;"
@@ -147,7 +147,7 @@ def joined_cluster(where: str | None, jobs: int | None) -> Iterator[SharedWorker
 
     dask_cluster.local_workers(where)  # a wrong address is refused before anything is looked for
     mine = Identity(**identify(None))
-    with dask_cluster.connect(where, mine, None, common.complain) as cluster:
+    with dask_cluster.connect(where, mine, None, common.print_error) as cluster:
         yield dask_cluster.SharedWorkers(cluster)
 
 

@@ -208,6 +208,83 @@ def test_a_guide_has_no_markup_of_its_own_and_no_link_into_the_checkout(tmp_path
     assert f'src="/class/labs/{LAB}/figure.png"' in html
 
 
+# -- a file of the student's own
+
+ROW = """
+name: mine
+title: My row of the study
+settings:
+  profile: plain-100ms
+  rate: {rate_mbit}mbit
+  buffer: 66pkts
+  duration: 60s
+  buffers: {{rmem: [4KiB, 128KiB, 100MB], wmem: [4KiB, 16KiB, 100MB]}}
+matrices:
+  - name: row
+    factors: {{cc: [{cc}], rtt: [{rtt_ms}ms]}}
+    repetitions: 6
+"""
+
+
+@pytest.fixture
+def row_lab(tmp_path: Path) -> Iterator[Served]:
+    course = load_class(write_class(tmp_path, CLASS.replace("0, 1", "8, 9")))
+    pool = RunPool(tmp_path / "knobs", 1, keeps_results=False)
+    with serving(pool, ClassWork(course, pool)) as client:
+        yield Served(client, course)
+
+
+def test_of_an_own_experiment_those_runs_count_that_the_lab_asks_for(row_lab: Served) -> None:
+    ada, path = row_lab.joined("ada"), "/class/labs/8-repeat"
+    opened = ada.send("GET", path).json
+    assert opened["own"] == {"file": "mine.yaml", "text": "", "is_run": True}
+    row = ROW.format(**opened["values"])
+    assert post(ada, f"{path}/own", {"text": row}).json == {"own_complaint": None}
+    answer = {"section": "predictions", "key": "row_mbit", "text": "40"}
+    assert post(ada, f"{path}/answers", answer).status == 204
+    assert post(ada, f"{path}/seal", {}).status == 204
+    runs = ada.send("GET", f"{path}/progress").json["runs"]
+    assert [run["matrix"] for run in runs] == ["theirs"] * 2 + ["row"] * 6
+
+    other = row.replace("repetitions: 6", "repetitions: 7").replace("66pkts", "67pkts")
+    said = post(ada, f"{path}/own", {"text": other}).json["own_complaint"]
+    assert "path" in said and "67pkts" in ada.send("GET", path).json["own"]["text"]
+    assert len(ada.send("GET", f"{path}/progress").json["runs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name: [", "mine.yaml"),
+        (ROW.replace("plain-100ms", "/etc/passwd"), "it reads a file"),
+        (ROW.replace("buffer: 66pkts", "trace: rates.csv"), "it reads a file"),
+        ("flows: {a: {kind: command, client: sleep 1, server: id}}", "it runs a program"),
+    ],
+)
+def test_an_own_experiment_reads_no_file_and_runs_no_program(
+    row_lab: Served, text: str, says: str
+) -> None:
+    ada, path = row_lab.joined("ada"), "/class/labs/8-repeat"
+    values = ada.send("GET", path).json["values"]
+    written = text.format(**values) if "{rate" in text else text
+    assert says in post(ada, f"{path}/own", {"text": written}).json["own_complaint"]
+
+
+def test_an_own_program_is_kept_and_not_compiled(row_lab: Served) -> None:
+    ada, path = row_lab.joined("ada"), "/class/labs/9-two-tunnels"
+    own = ada.send("GET", path).json["own"]
+    assert own["file"] == "mine.c" and not own["is_run"] and "tcp_congestion_ops" in own["text"]
+    text = "#error never\n"
+    assert post(ada, f"{path}/own", {"text": text}).json == {"own_complaint": None}
+    assert ada.send("GET", path).json["own"]["text"] == text
+    assert post(ada, f"{path}/own", {"text": "x" * 40_000}).status == 400
+
+
+def test_a_lab_that_wants_no_file_takes_none(served: Served) -> None:
+    answer = post(served.joined("ada"), f"/class/labs/{LAB}/own", {"text": "x"})
+    assert answer.status == 400 and "wants no file" in answer.json["text"]
+
+
 # -- turns
 
 

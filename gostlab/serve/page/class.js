@@ -124,8 +124,9 @@ async function openLab(name) {
     $(section).replaceChildren(...lab.questions.filter(one => one.section === section)
       .map(question));
   }
-  say(lab.has_own ? `This lab needs ${lab.has_own} of your own: write it on the command line`
-    + " (./lab lab)." : "");
+  $("own").hidden = !lab.own;
+  $("own").replaceChildren(...(lab.own ? [ownFile(lab.own)] : []));
+  say("");
   for (const link of document.querySelectorAll("#labs a")) {
     link.removeAttribute("aria-current");
     if (link.id === `to-${lab.name}`) link.setAttribute("aria-current", "page");
@@ -149,10 +150,24 @@ function question(asked) {
     el("label", { htmlFor: id }, asked.says, points), field);
 }
 
-function later(asked, text, waitMs) {
+// The student's own file: an experiment, which is run, or a program, which is only handed in.
+function ownFile(own) {
+  const asked = { section: "own", key: own.file, kind: "text", text: own.text };
+  const field = el("textarea", { id: "own-file", className: "field code", value: own.text,
+    spellcheck: false, rows: own.is_run ? 12 : 20 });
+  field.addEventListener("input", () => later(asked, field.value, SAVE_MS, "/own"));
+  field.addEventListener("change", () => later(asked, field.value, 0, "/own"));
+  const says = own.is_run ? "as the lab's page has it, with your values. It is run beside theirs."
+    : "is handed in with the rest. No page compiles it: check and rank it by the commands of the"
+      + " lab's page, on a machine of your own.";
+  return el("div", { className: "question long" },
+    el("label", { htmlFor: "own-file" }, el("b", { textContent: own.file }), ` ${says}`), field);
+}
+
+function later(asked, text, waitMs, path = "/answers") {
   const key = `${asked.section} ${asked.key}`, before = unsaved.get(key);
   if (before) clearTimeout(before.timer);
-  const own = { asked, text, path: here("/answers"), timer: 0 };
+  const own = { asked, text, path: here(path), timer: 0 };
   own.timer = setTimeout(() => save(key, own), waitMs);
   unsaved.set(key, own);
   document.documentElement.dataset.saved = "no";
@@ -162,7 +177,8 @@ async function save(key, own) {
   clearTimeout(own.timer);
   const { section, key: name } = own.asked;
   try {
-    await sendSurely("POST", own.path, { section, key: name, text: own.text });
+    const answer = await sendSurely("POST", own.path, { section, key: name, text: own.text });
+    if (answer) sayOfOwn(answer.own_complaint);
   } catch (error) {
     if (error instanceof Refused) say(error.message);
   }
@@ -172,6 +188,11 @@ async function save(key, own) {
     document.documentElement.dataset.saved = "yes";
     $("live").textContent = "Saved.";
   }
+}
+
+function sayOfOwn(complaint) {
+  $("own-note").textContent = complaint ? `${complaint}.` : "";
+  $("own-note").hidden = !complaint;
 }
 
 const saveAll = () => Promise.all([...unsaved].map(([key, own]) => save(key, own)));
@@ -207,6 +228,7 @@ function show(now) {
   $("handed-in").textContent = lab.handed_in_s
     ? `Handed in ${local(lab.handed_in_s * 1000)}. You can hand in again.` : "";
   if (lab.complaint) say(lab.complaint);
+  sayOfOwn(lab.own_complaint);
   if (wasRunning && !lab.is_requested) $("live").textContent = "All runs are done.";
   wasRunning = lab.is_requested;
   document.documentElement.dataset.stage = lab.stage;
