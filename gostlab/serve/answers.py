@@ -114,8 +114,19 @@ def flow_json(flow: FlowAnswer) -> dict[str, object]:
 
 
 def metric_json(figure: MetricSummary | None) -> dict[str, float] | None:
-    """Return a metric's median and, of several runs, its lowest and highest value."""
+    """Return a metric's median and, of several runs, the median's interval.
+
+    coverage: the interval's, by the one definition of the analysis; without it (fewer than six
+    runs, or runs in several clusters) low and high are the lowest and the highest value.
+    """
+    from gostlab.analysis.stats.statistics import summarise
+
     if figure is None:
         return None
+    known = {"median": figure.median}
+    spread = summarise(figure.values) if len(figure.values) > 1 else None
+    if spread and spread.interval:
+        interval = spread.interval
+        return {**known, "low": interval.low, "high": interval.high, "coverage": interval.coverage}
     low, high = figure.ends
-    return {"median": figure.median, "low": low, "high": high}
+    return {**known, "low": low, "high": high}

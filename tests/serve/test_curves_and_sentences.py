@@ -113,6 +113,16 @@ def test_the_sentence_of_several_runs_says_their_span() -> None:
     )
 
 
+def test_six_runs_have_an_interval_and_fewer_a_span() -> None:
+    from gostlab.serve.answers import metric_json
+
+    values = (10.0, 11.0, 12.0, 13.0, 14.5, 15.0)
+    six, five = metric_json(MetricSummary(values)), metric_json(MetricSummary(values[:5]))
+    assert six is not None and five is not None
+    assert (six["low"], six["high"]) == (10.0, 15.0) and 0.95 < six["coverage"] < 0.98
+    assert (five["low"], five["high"]) == (10.0, 14.5) and "coverage" not in five
+
+
 def test_a_ping_is_compared_with_the_idle_path() -> None:
     ping = FlowAnswer("c", "Ping", "ping", 20.0, p95_ms=MetricSummary((178.0,)))
     assert sentence(ping, flow("a", [9.2]), rate=10) == (

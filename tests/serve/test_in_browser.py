@@ -146,16 +146,18 @@ def test_a_wrong_text_marks_its_field_and_moves_nothing(page: Browser, server: S
     page.complaints()  # the browser reports the answer 400
 
 
-def test_pin_and_five_repetitions(page: Browser, server: Server) -> None:
+def test_pin_and_repetitions(page: Browser, server: Server) -> None:
     ask(page, server)
     page.press("p")
     page.until("document.querySelector('table.pinned')")
-    page.execute_script("document.getElementById('five').click()")
+    page.execute_script("document.getElementById('several').click()")
     page.until(f"{ANSWERS} > 1 && {ANSWERED}")
 
     assert page.look("document.querySelectorAll('table.now .range').length") > 0
-    assert "5 runs" in page.look("document.querySelector('figcaption').textContent")
-    assert "repeat=5" in page.current_url
+    assert "6 runs" in page.look("document.querySelector('figcaption').textContent")
+    caption = page.look("document.querySelector('table.now caption').textContent")
+    assert "6 runs" in caption and ("interval" in caption or "span" in caption)
+    assert "repeat=6" in page.current_url
 
 
 def test_the_question_is_shown_in_every_form(page: Browser, server: Server) -> None:

@@ -68,6 +68,15 @@ export function showMeta(now, ghost, pin) {
     pin ? "pinned" : "before", words ? ": " + words : ""));
 }
 
+// What the small numbers beside the medians are.
+function spreadOf(answer) {
+  const figures = answer.flows.flatMap(flow => [flow.mbit, flow.share, flow.p95_ms]).filter(Boolean);
+  const known = figures.find(figure => figure.coverage);
+  const runs = `${answer.runs} runs`;
+  return known ? `median of ${runs}, ${Math.round(100 * known.coverage)}${NB}% interval`
+    : `median and span of ${runs}`;
+}
+
 function table(run, title, className) {
   const colours = coloursOf(run.accepted.flows), many = run.answer.runs > 1;
   const span = figure => many && figure ? `${num(figure.low)}–${num(figure.high)}` : "";
@@ -95,10 +104,11 @@ function table(run, title, className) {
       textContent: run.answer.verdict, rowSpan: run.answer.flows.length }));
     return row;
   });
+  const about = many ? ` · ${spreadOf(run.answer)}` : "";
   const heads = ["Flow", "Mbit/s", "Share", "p95 RTT", "Retransmitted", "Verdict"];
   const head = el("tr", {}, ...heads.map(text => el("th", { scope: "col", textContent: text })));
   return el("table", { className: "n " + className }, el("caption", {}, el("b", {
-    textContent: title }), " " + run.path),
+    textContent: title }), " " + run.path + about),
     el("thead", {}, head), el("tbody", {}, ...rows));
 }
 

@@ -8,6 +8,7 @@ import { changed, durationS, isTcp, loadPreset, question } from "./state.js";
 
 const ZERO = 60; // of 1000: the left end of a scale whose first mark is none
 const MAX_FLOWS = 4;
+const SEVERAL = 6; // the fewest runs whose median has an interval of 95 %
 let offered = null, ask = null, accepted = null, rateCurve = null;
 
 const toPosition = (slider, value) => {
@@ -52,7 +53,7 @@ export function buildControls(declared, onAsk) {
   });
   onChange($("kernel"), () => set("kernel", $("kernel").value, "shipped"));
   onChange($("ecn"), () => set("ecn", $("ecn").checked ? "on" : "off", "off"));
-  onChange($("five"), () => { question.repeat = $("five").checked ? 5 : 1; });
+  onChange($("several"), () => { question.repeat = $("several").checked ? SEVERAL : 1; });
   onChange($("seed"), () => whole($("seed"), value => { question.seed = value; }));
   onChange($("duration"), () => whole($("duration"), value => {
     question.settings.duration = `${value}s`; }));
@@ -304,7 +305,7 @@ export function showControls() {
   $("tunnel").value = question.settings.tunnel || "direct";
   $("kernel").value = question.settings.kernel || "shipped";
   $("ecn").checked = !["off", undefined].includes(question.settings.ecn);
-  $("five").checked = question.repeat > 1;
+  $("several").checked = question.repeat > 1;
   $("seed").value = question.seed;
   $("duration").value = durationS();
   const preset = offered.presets[question.preset < 0 ? -question.preset - 1 : question.preset];
