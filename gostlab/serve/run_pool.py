@@ -36,7 +36,7 @@ TAIL_INTERVAL_S = 0.025
 KEEP_ALIVE_S = 15.0
 MAX_WALL_S = 120.0  # one question; a sandbox has one CPU, so this bounds its CPU seconds too
 NEARLY_DONE = 0.75  # share of a run's load
-ABANDONED_S = 10.0  # without a listener, after which a run is cancelled
+ABANDONED_S = 20.0  # without a listener, after which a run is cancelled
 READERS = 2  # threads that read finished runs
 MAX_ACTIVE = 16  # questions of one who asks that run or wait
 MAX_KEPT = 64  # ended questions whose events are kept
@@ -395,6 +395,7 @@ def accepted_json(run_id: str, question: AskedQuestion, folder: Path) -> dict[st
         "rate_mbit": rate_bps / 1e6 if rate_bps else None,
         "rate_steps": [[at_s, bps / 1e6] for at_s, bps in steps if bps],
         "rtt_ms": rtt_ms,
+        "loss_percent": 0 if direction.loss.is_lossless else None,
         "limit_pkts": direction.buffer_pkts,
         "full_ms": full_queue_ms(direction.buffer_pkts, rate_bps, run.mtu),
         "bdp_pkts": rate_bps * rtt_ms / 8000 / run.mtu if rate_bps else None,

@@ -174,7 +174,7 @@ def contest_sentence(answer: PathAnswer, flows: Sequence[FlowAnswer]) -> str:
         return f"Either may lead: {top.label} takes {span} of the traffic in {runs}; {rest}."
     if top_share.median - low_share.median < EVEN_WITHIN:
         names = join_names([flow.label for flow, _ in shared])
-        parts = " : ".join(str(round(100 * share.median)) for _, share in shared)
+        parts = f"{NO_BREAK}:{NO_BREAK}".join(str(round(100 * share.median)) for _, share in shared)
         return f"{names} share evenly ({parts}); {rest}."
     span = ""
     if several:

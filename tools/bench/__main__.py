@@ -34,7 +34,7 @@ from gostlab.sandbox import uml
 from gostlab.sandbox.rootfs import plain_root
 from gostlab.scheduler.eta import last_instant_s
 from gostlab.spec.run_spec import RunSpec
-from tools.bench import compare_commits, cost_model_check, dask_overhead, packet_cost
+from tools.bench import compare_commits, cost_model_check, dask_overhead, packet_cost, page_answers
 from tools.bench.class_load import measure_class
 from tools.bench.compare_commits import TimedLoad, packets_sent
 from tools.bench.harness import Bench, check, load
@@ -320,6 +320,11 @@ def measure_dask(bench: Bench) -> list[BenchMetric]:
     return [bench.metric(name, "ms", "≤ 50", dask_overhead.overhead_ms)]
 
 
+def measure_answers(bench: Bench) -> list[BenchMetric]:
+    """Measure how quickly the page answers, over the same run by `./lab try`."""
+    return page_answers.measure_page(bench.folder, bench.repeat)
+
+
 Part = Callable[[Bench], list[BenchMetric]]
 # The parts that are measured by default, in the order of the table.
 PARTS: Mapping[str, Part] = {
@@ -330,6 +335,7 @@ PARTS: Mapping[str, Part] = {
     "bulk": measure_bulk,
     "overhead": measure_overhead,
     "lab": measure_lab,
+    "page": measure_answers,
     "class": measure_class,
     "root": measure_root,
 }

@@ -7,8 +7,8 @@ With --kill the server is killed in the middle, and started again. Each student 
 does: asks, follows the events, gives up an answer when the next question is due, and asks again if
 the server went away. A wait is from a question to its whole answer, or, if the student asked
 another before that came, to the answer of the first later question that was answered: no question
-is left out, and none counts as waited for until a question only. A question is lost if no answer
-came to it or to a later one of its student, and it was not refused.
+is left out. A question is lost if no answer came to it or to a later one of its student, and it was
+not refused.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from gostlab.sandbox import children_cpu_s
 from gostlab.serve.class_file import ClassFile, load_class
 from tools.bench.harness import Bench
 from tools.bench.metrics import BenchMetric, print_metric
+from tools.bench.page_answers import try_s
 
 STUDENTS, EVERY_S, FOR_S = 30, 5.0, 60.0
 LAST_S = 60.0  # after the last questions, until their answers
@@ -225,8 +226,12 @@ def measure_class(bench: Bench) -> list[BenchMetric]:
         )
         for kill in (False, True)
     )
+    tried_s = [try_s(1, bench.folder(), f"{rate}mbit")[1] for rate in RATES]
+    ratio = steady.cpu_s / max(1, steady.answered) / statistics.fmean(tried_s)
+    over = BenchMetric(f"{name}: CPU time per answer, over ./lab try's", "×", "", [ratio])
     return [
         *metrics_of(steady, name),
+        print_metric(over),
         *metrics_of(killed, f"{name}, the server killed after {FOR_S / 2:g} s"),
     ]
 

@@ -34,7 +34,7 @@ function numberOf(slider, text) {
 }
 
 const FROM_RUN = {
-  rate: run => run.rate_mbit, rtt: run => run.rtt_ms, loss: () => null,
+  rate: run => run.rate_mbit, rtt: run => run.rtt_ms, loss: run => run.loss_percent,
   buffer: run => run.limit_pkts / run.bdp_pkts,
 };
 

@@ -6,12 +6,13 @@ import { build, Curves, feed, feedSoon, leave, read, redraw } from "./charts.js"
 import * as client from "./client.js";
 import { declareColours } from "./colours.js";
 import { buildControls, clearMarks, markInvalid, showAccepted, showControls } from "./controls.js";
-import { $, el, num, prefersStill } from "./dom.js";
+import { $, el, NB, num, prefersStill } from "./dom.js";
 import { buildExports, takeExports } from "./exports.js";
 import { address, loadPreset, question, readAddress, request } from "./state.js";
 
 const DRAG_MS = 120; // between two questions of a knob that is dragged
 const STALE_MS = 300; // after which an answer that is not that of the question dims
+let declared = null; // what the server offers
 let now = null, ghost = null, pin = null; // finished runs
 let active = null; // {curves, timer}
 let dragTimer = 0, lastAsk = 0;
@@ -164,10 +165,15 @@ function togglePin() {
   $("live").textContent = pin ? "Pinned." : "Unpinned.";
 }
 
+const withUnit = text => text.replace(/^([\d.]+)(mbit|ms|bdp)$/, (_, number, unit) =>
+  number + NB + { mbit: "Mbit/s", ms: "ms", bdp: "BDP" }[unit]);
+
 function showShort() {
   const s = question.settings;
-  $("short").replaceChildren(question.flows.map(flow => flow.cc || flow.kind).join(", "),
-    el("small", { textContent: [s.rate, s.rtt, s.buffer].filter(Boolean).join(" · ")
+  const label = flow => declared.controls.find(cc => cc.name === flow.cc)?.label
+    || declared.kinds.find(kind => kind.name === flow.kind)?.label || flow.cc || flow.kind;
+  $("short").replaceChildren(question.flows.map(label).join(", "),
+    el("small", { textContent: [s.rate, s.rtt, s.buffer].filter(Boolean).map(withUnit).join(" · ")
       || s.profile }));
 }
 
@@ -219,7 +225,6 @@ function listen() {
 }
 
 async function start() {
-  let declared;
   try {
     declared = await client.declarations();
   } catch (error) {
