@@ -74,7 +74,7 @@ class LabWork:
     active: str = ""  # name of the run that goes on
     complaint: str = ""  # error of the last run or report
     lock: threading.RLock = field(default_factory=threading.RLock)
-    _plans: tuple[object, list[api.Experiment]] | None = None  # of a state of its files
+    _plans: tuple[object, list[api.Experiment]] | None = None  # with the state of its files
     _complaint: tuple[object, str | None] | None = None
 
     @property

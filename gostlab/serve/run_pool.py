@@ -162,7 +162,7 @@ class CurveObserver(RunObserver):
             self._served.publish("samples", {"rep": curves.run.repetition, **points})
 
 
-class Machines(TypedDict, total=False):
+class RunMachines(TypedDict, total=False):
     """Represent on what runs execute: a cluster's workers, or sandboxes of this machine."""
 
     workers: api.Gathered
@@ -347,7 +347,7 @@ class RunPool:
         jobs = min(self._slot_count, len(experiment.runs))
         return experiment.run(self.folder, jobs=jobs, progress=observer, **self.machines())
 
-    def machines(self) -> Machines:
+    def machines(self) -> RunMachines:
         """Return on what runs execute, as Experiment.run takes it. Raises what `api.Lab` does."""
         if self._workers is not None:
             return {"workers": self._workers}

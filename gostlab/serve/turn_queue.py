@@ -38,7 +38,7 @@ class TurnQueue:
     def __init__(self, threads: int) -> None:
         self._changed = threading.Condition()
         self._queues: dict[str, ClientQueue] = {}
-        self._round = 0  # of the call that began last
+        self._round = 0  # round of the newest call to begin
         self._submitted = 0
         self._closed = False
         self._threads = [

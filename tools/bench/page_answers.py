@@ -28,7 +28,7 @@ from tools.bench.metrics import BenchMetric, print_metric
 
 REPEAT = 5
 WITHIN_S = 300.0
-PAUSE_S = 2.0  # as a person looks at an answer: a sandbox boots for the next question
+PAUSE_S = 2.0  # between questions: a sandbox boots for the next one
 FLOWS = "{a: {cc: cubic}, b: {cc: bbr}}"
 KNOBS = {
     "profile": "plain-100ms",

@@ -70,8 +70,8 @@ export function showMeta(now, ghost, pin) {
 
 // What the small numbers beside the medians are.
 function spreadOf(answer) {
-  const figures = answer.flows.flatMap(flow => [flow.mbit, flow.share, flow.p95_ms]).filter(Boolean);
-  const known = figures.find(figure => figure.coverage);
+  const figures = answer.flows.flatMap(flow => [flow.mbit, flow.share, flow.p95_ms]);
+  const known = figures.find(figure => figure?.coverage);
   const runs = `${answer.runs} runs`;
   return known ? `median of ${runs}, ${Math.round(100 * known.coverage)}${NB}% interval`
     : `median and span of ${runs}`;
