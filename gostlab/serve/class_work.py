@@ -38,10 +38,10 @@ from gostlab.classroom.student_assignment import Assignment
 from gostlab.classroom.workspace import (
     FIGURE,
     create_coursework,
-    differences,
     find_unfinished,
     seal_predictions,
     seed_of_predictions,
+    setting_differences,
     settings_of,
 )
 from gostlab.errors import PACKAGE, BadInput, Complaint
@@ -157,7 +157,7 @@ class LabWork:
             plan = self.own_plan(seed)
         except Complaint as error:
             return str(error).replace(f"{self.folder}/", "")
-        other = differences(list(plan.runs), self.assignment, seed) if plan else []
+        other = setting_differences(list(plan.runs), self.assignment, seed) if plan else []
         return f"{name}: not what is asked yet: {', '.join(other)}" if other else None
 
     def own_plan(self, seed: int) -> api.Experiment | None:

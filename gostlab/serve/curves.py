@@ -64,7 +64,9 @@ class RunCurves:
     def __post_init__(self) -> None:
         self._interval_s = self.run.sample_ms / 1000
         # most rows are of other queues, and no curve needs them
-        self._queues = JsonLinesTail(self.folder / "queues.jsonl", containing=json.dumps(BOTTLENECK))
+        self._queues = JsonLinesTail(
+            self.folder / "queues.jsonl", containing=json.dumps(BOTTLENECK)
+        )
         self._sockets = JsonLinesTail(self.folder / "sockets.jsonl")
         self._pings = JsonLinesTail(self.folder / "pings.jsonl")
         self._kinds = {flow.name: flow for flow in self.run.flows}

@@ -166,7 +166,7 @@ class RunMachines(TypedDict, total=False):
     """Represent on what runs execute: a cluster's workers, or sandboxes of this machine."""
 
     workers: api.Gathered
-    kept: api.Kept
+    kept: api.PartsAndStandby
 
 
 class RunPool:

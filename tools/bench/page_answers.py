@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab.registry.folders import ROOT
-from gostlab.sandbox import children_s
+from gostlab.sandbox import children_cpu_s
 from tools.bench.metrics import BenchMetric, print_metric
 
 REPEAT = 5
@@ -100,13 +100,13 @@ def tried_argv(seed: int, results: Path, rate: str) -> list[str]:
 
 def try_s(seed: int, results: Path, rate: str = KNOBS["rate"]) -> tuple[float, float]:
     """Ask by `./lab try`; return the wall time and the CPU time, s. Raises RuntimeError."""
-    began_s, before_s = time.monotonic(), children_s()
+    began_s, before_s = time.monotonic(), children_cpu_s()
     done = subprocess.run(
         tried_argv(seed, results, rate), cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode not in (0, 3):
         raise RuntimeError(done.stderr.strip() or f"exit code {done.returncode}")
-    return time.monotonic() - began_s, children_s() - before_s
+    return time.monotonic() - began_s, children_cpu_s() - before_s
 
 
 def measure_page(scratch: Callable[[], Path], repeat: int) -> list[BenchMetric]:
