@@ -35,7 +35,8 @@ from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 
-RELAYS_SPELLING = "relay+… is the lab's own"  # why a run without a named GOST uses the relay
+# Why a run without a named GOST uses the relay.
+RELAYS_SPELLING = "relay+… is the lab's own, gost+… takes a GOST"
 MIN_RUNS_TO_COPY = 4  # with fewer the template, which runs nothing itself, costs what it saves
 MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread
 
