@@ -16,7 +16,7 @@ from gostlab.results import file_sha256, read_object
 
 # Tolerances for runs that are not identical; docs/explanation/repeatability.md has measurements.
 GOODPUT_TOLERANCE = 0.01
-PING_TOLERANCE = 0.05  # of a full queue 95 % of the time, as the labs' bands
+PING_TOLERANCE = 0.05  # the band of the labs' answers on a full queue
 COUNT_TOLERANCE = 0.10
 COUNT_SIGMAS = 2  # in units of the square root of the count
 # These files have what was measured during the load; the other files are derived from them, or
