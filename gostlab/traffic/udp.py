@@ -87,7 +87,7 @@ def length_s(sums: Sequence[UdpInterval]) -> float:
     return float(sums[-1]["end"]) - float(sums[0]["start"])
 
 
-def interval_counts(flow: FlowSpec, report: Path, from_s: float, to_s: float) -> FlowInterval:
+def part(flow: FlowSpec, report: Path, from_s: float, to_s: float) -> FlowInterval:
     """Return the receiver's counts of a part of the load.
 
     An interval that lies partly in it counts with its share.
