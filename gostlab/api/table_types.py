@@ -23,6 +23,9 @@ LEVELS: tuple[tuple[Callable[[str], float], str], ...] = (
     (lambda text: float(units.parse_share(text)), ""),
     (lambda text: units.parse_rate(text) / 1e6, "_mbit"),
     (lambda text: 1e3 * float(units.parse_seconds(text)), "_ms"),
+    (lambda text: parse_queue_size(text, "bdp"), "_bdp"),
+    (lambda text: parse_queue_size(text, "pkts"), "_pkts"),
+    (lambda text: float(units.parse_size(text)), "_bytes"),
 )
 # Columns of `full_runs` that `runs` has, beside the factors' and those of one flow.
 RUN_COLUMNS = (
@@ -41,6 +44,14 @@ SELDOM_ASKED = frozenset(
 STATISTICS = ("_low", "_high", "_values")
 
 
+def parse_queue_size(text: str, unit: str) -> float:
+    """Return the size of a queue that is written in a unit: bdp or pkts. Raises ValueError."""
+    buffer = units.parse_buffer(text)
+    if buffer.unit != unit:
+        raise ValueError(f"{text}: not in {unit}")
+    return float(buffer.amount)
+
+
 def read_levels(texts: Iterable[object]) -> tuple[list[float], str] | None:
     """Return levels as numbers and the end of their column's name; None if they are not all."""
     known = [str(text) for text in texts]
@@ -56,7 +67,8 @@ def with_types(table: pd.DataFrame, factors: Collection[str]) -> pd.DataFrame:
     """Return a table whose columns have their types, also those without a value.
 
     Levels of factors are numbers where all of them are: a rate in Mbit/s as NAME_mbit, a time in
-    ms as NAME_ms, a percentage as a share of one. Other texts are categories.
+    ms as NAME_ms, a queue as NAME_bdp, NAME_pkts or NAME_bytes, a percentage as a share of one.
+    Other texts are categories.
     """
     import pandas as pd
 
@@ -102,13 +114,14 @@ def short_cells(full: pd.DataFrame) -> pd.DataFrame:
     """Return the levels, and the metrics that some cell has, of a table of cells."""
 
     def is_shown(name: str) -> bool:
-        metric, colon, flow = name.partition(":")
-        if metric.endswith("_values"):
+        if name.endswith("_values"):
             return False
+        median = name
         for end in STATISTICS:
-            metric = metric.removesuffix(end)
+            median = median.removesuffix(end)
+        metric = median.partition(":")[0]
         # An interval stays where there is none yet: more repetitions give one.
-        measured = metric == "goodput_mbit" or full[f"{metric}{colon}{flow}"].notna().any()
+        measured = metric == "goodput_mbit" or full.get(median, full[name]).notna().any()
         return bool(measured) and metric not in SELDOM_ASKED
 
     return full[[name for name in full.columns if is_shown(name)]]

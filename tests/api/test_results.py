@@ -142,6 +142,28 @@ def test_levels_are_numbers_with_units_or_categories(results: Path) -> None:
     assert not {"rate", "rtt"} & {*typed.columns}
     assert typed["buffer"].dtype == "category" and typed["ping_metric"].dtype == float
     assert isinstance(typed["error"].dtype, pd.StringDtype)
+    for levels, column, read in (
+        (["0.5bdp", "1bdp"], "buffer_bdp", [0.5, 1]),
+        (["10pkts", "50pkts"], "buffer_pkts", [10, 50]),
+        (["150kB", "1MiB"], "buffer_bytes", [150_000, 1 << 20]),
+    ):
+        typed = table_types.with_types(pd.DataFrame({"buffer": levels}), {"buffer"})
+        assert {name: list(typed[name]) for name in typed} == {column: read}
+
+
+def test_a_flow_s_values_are_among_all_columns_alone() -> None:
+    import pandas as pd
+
+    full = pd.DataFrame(
+        {
+            "cell": ["one"],
+            "share:bbr": [0.5],
+            "share:bbr_low": [None],
+            "share:bbr_values": [(0.5,)],
+            "ping_ms": [None],
+        }
+    )
+    assert list(table_types.short_cells(full)) == ["cell", "share:bbr", "share:bbr_low"]
 
 
 def test_few_columns_come_first_and_none_of_them_is_empty_or_of_objects(results: Path) -> None:
