@@ -97,7 +97,7 @@ def a3(trace: Trace) -> Checks:
     yield BoundCheck("ends of Drain", len(trace.ends("DRAIN")), 1, 1)
 
 
-@appendix(4, "Drain ends after three rounds", "slower in drain")
+@appendix(4, "Drain ends as its fourth round begins", "slower in drain")
 def a4(trace: Trace) -> Checks:
     """Let the rate fall by more than the draft's tenth, at which Drain would empty any queue."""
     before, after = trace.first_change("DRAIN", "DOWN")

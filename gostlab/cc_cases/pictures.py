@@ -139,4 +139,5 @@ def draw_lines(ax: Axes, label: str, lines: Lines) -> None:
     ax.set_ylabel(label)
     ax.set_ylim(bottom=0)
     if len(lines) > 1:
-        ax.legend(loc="upper right", fontsize=8, ncol=3)
+        # Above the axes, where it covers no line.
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.1, fontsize=8, ncol=3)

@@ -137,7 +137,7 @@ def retransmission_timeout(end: RunResult) -> Checks:
 @WINDOW.case(
     "rfc9743-outage",
     "An outage of three seconds is overcome",
-    "RFC 9743, 7.7 Transient events",
+    "RFC 9743, 7.8 Transient events",
     "outage",
     "",
 )
