@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR MIT
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Congestion controls with a bug each, which `./lab cc test` must find: compiled with NEVER_GROWS
  * the window stays as it begins; without, a loss takes nothing of it.
