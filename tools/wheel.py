@@ -28,6 +28,7 @@ from gostlab.registry.folders import CODE, ROOT, cache_folder
 
 # The oldest tags of either C library that pip of Python 3.11 accepts.
 TAG = "py3-none-manylinux_2_17_x86_64.musllinux_1_1_x86_64"
+MAKE_WHEEL = ("-m", "pip", "wheel", "--no-deps", "--wheel-dir")  # ensurepip makes no bin/pip
 PAGE = Path(__file__).with_name("wheel-licences.md")
 DOCUMENTS = "usr/share/doc"
 # A package's copyright file has fields with licences, or refers to Debian's copies of them.
@@ -64,7 +65,7 @@ def make_wheel(out: Path) -> Path:
     bring_root(root, parts_folder)
     bring_licences(root, kernel, parts_folder)
     run_logged(
-        [cache / "tools/bin/pip", "wheel", "--no-deps", "--wheel-dir", out.absolute(), CODE],
+        [cache / "tools/bin/python", *MAKE_WHEEL, out.absolute(), CODE],
         cache / "log" / "wheel.log",
         environment={**os.environ, "GOSTLAB_BROUGHT": str(parts_folder), "GOSTLAB_WHEEL_TAG": TAG},
     )

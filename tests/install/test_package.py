@@ -27,10 +27,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 
 def pip(*words: object) -> None:
-    program = folders.cache_folder() / "tools/bin/pip"
+    program = folders.cache_folder() / "tools/bin/python"
     if not program.exists():
         pytest.skip("no test tools: ./lab setup --with test")
-    done = said_by(program, "--disable-pip-version-check", *words)
+    done = said_by(program, "-m", "pip", "--disable-pip-version-check", *words)
     assert done.returncode == 0, done.stderr
 
 

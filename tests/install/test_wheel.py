@@ -201,10 +201,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place.chmod(0o755)  # for somebody to read
     file = wheel.make_wheel(place)
     for python in PYTHONS.values():
-        words = ["download", "--quiet", "--dest", place, "--only-binary=:all:"]
+        words = ["-m", "pip", "download", "--quiet", "--dest", place, "--only-binary=:all:"]
         words += ["--implementation", "cp", "--python-version", python]
         words += [f"--platform=manylinux_2_{each}_x86_64" for each in (17, 27, 28)]
-        done = said_by(folders.cache_folder() / "tools/bin/pip", *words, file)
+        done = said_by(folders.cache_folder() / "tools/bin/python", *words, file)
         assert done.returncode == 0, done.stderr
     return file
 
