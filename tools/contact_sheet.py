@@ -3,12 +3,15 @@
 
     python3 -m tools.contact_sheet --results results --out sheets
     python3 -m tools.contact_sheet class=few.html,many.html --out sheets
+    python3 -m tools.contact_sheet --live --results results
 
 Each page type is one picture, sheets/TYPE.png: above the page with few cells, below the one with
 many; each at 1,280 px, at 400 px, dark, and as printed. Without pages, the types are an
 experiment's report and a run's page, of the experiments of --results with the fewest and the most
-cells. Printed for each state are the px by which the page is wider than its view, and the lowest
-contrast ratio of a text (WCAG 2.2 asks for 4.5). Needs Debian's chromium and chromium-driver.
+cells. --live: the page of `./lab serve` alone, with one flow and with five; its runs go to
+--results. A page is a file or an address. Printed for each state are the px by which the page is
+wider than its view, and the lowest contrast ratio of a text (WCAG 2.2 asks for 4.5). Needs Debian's
+chromium and chromium-driver.
 """
 
 import argparse
@@ -17,19 +20,28 @@ import io
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import quote
 
 from PIL import Image, ImageDraw, ImageFont
 
 from gostlab import api
 from gostlab.errors import BadInput
 from tests.analysis.browser import Browser
+from tests.serve.server_process import ServerProcess
 
 MIN_CONTRAST = 4.5  # minimum of a text (WCAG 2.2, 1.4.3, level AA)
 MAX_HEIGHT_PX = 3600  # maximum of a photograph; beyond it are lists and tables
 GAP_PX, HEAD_PX = 24, 40
+# Questions of the live page: one flow, and as many as its table and legends have to hold.
+LIVE = (
+    "rate=10mbit&rtt=40ms&buffer=1bdp&duration=5s&flows={alone: {cc: cubic}}",
+    "rate=20mbit&rtt=40ms&buffer=4bdp&duration=6s&repeat=5&flows={first: {cc: cubic},"
+    " second: {cc: bbr}, third: {cc: bbr3, start: 2s}, fourth: {cc: reno}, ping: {kind: ping}}",
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,7 @@ for (const element of [document.body, ...document.body.querySelectorAll("*")]) {
     .map((node) => node.textContent.trim()).join("");
   const box = element.getBoundingClientRect();
   if (!own || !box.width || !box.height || element.closest("script, style, canvas")) continue;
+  if (getComputedStyle(element).visibility === "hidden") continue;
   const [low, high] = [luminance(parts(getComputedStyle(element).color)),
     luminance(paper(element))].sort((one, other) => one - other);
   const ratio = (high + 0.05) / (low + 0.05);
@@ -92,15 +105,18 @@ class Photograph:
         return self.overflow_px == 0 and self.contrast >= MIN_CONTRAST
 
 
-def photograph(browser: Browser, page: Path, view: View) -> Photograph:
-    """Open a page in a view, and return its picture from the top and its measures."""
+def photograph(browser: Browser, page: Path | str, view: View) -> Photograph:
+    """Open a file or an address in a view, and return its picture from the top and its measures."""
     browser.show_as(view.width_px, view.scheme)
     features = [{"name": "prefers-color-scheme", "value": view.scheme}]
     media = {"media": view.medium, "features": features}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    browser.get(page.resolve().as_uri())
+    browser.get("about:blank")  # an address that differs in its query alone
+    browser.get(page if isinstance(page, str) else page.resolve().as_uri())
     browser.until("document.readyState === 'complete'")
-    if browser.look("document.getElementById('runs-data') !== null"):
+    if isinstance(page, str) and page.startswith("http"):
+        browser.until("document.documentElement.dataset.state === 'answered'")
+    elif browser.look("document.getElementById('runs-data') !== null"):
         browser.until("'ready' in document.documentElement.dataset")
     overflow_px, contrast, text = browser.execute_script(MEASURE)
     height_px = min(MAX_HEIGHT_PX, int(browser.look("document.documentElement.scrollHeight")))
@@ -126,7 +142,7 @@ def arrange(rows: Sequence[Sequence[tuple[str, Image.Image]]]) -> Image.Image:
     return sheet
 
 
-def write_sheets(pages: Mapping[str, Sequence[Path]], out: Path, browser: Browser) -> bool:
+def write_sheets(pages: Mapping[str, Sequence[Path | str]], out: Path, browser: Browser) -> bool:
     """Write the sheet of each page type; return whether every state was good.
 
     pages: the page with few cells and the one with many, by type. Raises OSError.
@@ -168,15 +184,32 @@ def result_pages(results: Path, out: Path) -> dict[str, list[Path]]:
     return pages
 
 
+@contextmanager
+def live_pages(results: Path) -> Iterator[dict[str, list[str]]]:
+    """Serve the live page in the block, and give the addresses of its questions."""
+    server = ServerProcess("--results", str(results))
+    try:
+        yield {"live": [server.address + quote(question, "=&") for question in LIVE]}
+    finally:
+        server.stop()
+
+
 def cells_of(experiment: Path) -> Iterator[str]:
     """Yield the name of each run without its repetition."""
     for run in experiment.glob("*/run.json"):
         yield run.parent.name.rpartition("-r")[0]
 
 
+def read_pages(word: str) -> tuple[str, list[Path | str]]:
+    """Return the type and the pages of TYPE=FEW,MANY; addresses stay texts."""
+    name, _, pages = word.partition("=")
+    return name, [page if "://" in page else Path(page) for page in pages.split(",")]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tools.contact_sheet", description=__doc__)
     parser.add_argument("pages", nargs="*", metavar="TYPE=FEW.html,MANY.html")
+    parser.add_argument("--live", action="store_true", help="photograph ./lab serve's page")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where the runs are")
     parser.add_argument("--out", type=Path, default=Path("sheets"), help="folder to write")
     arguments = parser.parse_args(argv)
@@ -184,14 +217,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not chromium or not driver:
         print("contact_sheet: needs chromium and chromedriver: apt install chromium-driver")
         return 2
-    with TemporaryDirectory() as scratch:
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(TemporaryDirectory()))
+        pages: Mapping[str, Sequence[Path | str]]
         try:
-            pages = {
-                name: [Path(page) for page in files.split(",")]
-                for name, _, files in (word.partition("=") for word in arguments.pages)
-            } or result_pages(arguments.results, Path(scratch))
-            with Browser(chromium, driver, Path(scratch) / "profile") as browser:
-                return 0 if write_sheets(pages, arguments.out, browser) else 1
+            if arguments.live:
+                pages = stack.enter_context(live_pages(arguments.results))
+            elif arguments.pages:
+                pages = dict(map(read_pages, arguments.pages))
+            else:
+                pages = result_pages(arguments.results, scratch)
+            browser = stack.enter_context(Browser(chromium, driver, scratch / "profile"))
+            return 0 if write_sheets(pages, arguments.out, browser) else 1
         except (BadInput, OSError) as error:
             print(f"contact_sheet: {error}", file=sys.stderr)
             return 2

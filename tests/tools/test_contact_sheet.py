@@ -31,3 +31,8 @@ def test_a_sheet_has_a_place_for_every_state() -> None:
     tile = Image.new("RGB", (100, 50))
     sheet = contact_sheet.arrange([[("one", tile), ("two", tile)], [("three", tile)]])
     assert sheet.width > 200 and sheet.height > 100
+
+
+def test_pages_are_files_or_addresses() -> None:
+    read = contact_sheet.read_pages("class=few.html,http://127.0.0.1:8420/?rate=1mbit")
+    assert read == ("class", [Path("few.html"), "http://127.0.0.1:8420/?rate=1mbit"])

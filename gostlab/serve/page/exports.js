@@ -46,7 +46,13 @@ async function showCode() {
       Folder: () => of.folder,
   }[form]();
   const shown = await text;
-  if (asked === form && of === exported) $("code").textContent = shown;
+  if (asked === form && of === exported) $("code").replaceChildren(...unbroken(shown));
+}
+
+// A text whose lines do not break after an option's hyphens.
+function unbroken(text) {
+  return text.split(/(?<![^\s])(--[\w.-]+)/).map((part, index) =>
+    index % 2 ? el("span", { className: "option", textContent: part }) : part);
 }
 
 async function copy() {
