@@ -35,7 +35,12 @@ copyright = "its authors"
 extensions = ["myst_parser"]
 html_theme = "alabaster"
 html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html", "relations.html"]}
-html_theme_options = {"description": "A testbed for congestion control", "fixed_sidebar": True}
+html_theme_options = {
+    "description": "A testbed for congestion control",
+    "fixed_sidebar": True,
+    "page_width": "1200px",
+    "body_max_width": "none",
+}
 exclude_patterns = ["manual/docs/README.md"]
 html_show_sphinx = False
 html_static_path = ["_static"]
