@@ -297,6 +297,8 @@ def finish_figure(
     titles = textwrap.wrap(title, round(0.75 * letters))
     longest = max((len(str(handle.get_label())) for handle in handles), default=0)
     columns = max(1, round((3 if longest < 27 else 2) * width_share()))
+    # More where labels are short: a line with a symbol, its label, and the space between two.
+    columns = max(columns, int(WIDTH_IN * width_share() / (0.75 + 0.075 * longest)))
     if NARROW.get():  # more lines around the panels, which keep their height
         height += 0.19 * len(titles) + 0.15 * len(lines) + 0.12 * math.ceil(len(handles) / columns)
         figure.set_figheight(height)

@@ -75,7 +75,7 @@ def contrast_sentence(metric: Metric, entries: Sequence[HeadlineEntry]) -> str:
         f"{cc_name(entry.cell.example.cc)} {format_amount(metric, entry)}"
         for entry in reversed(widest)
     )
-    factor = f", a factor of {high / low:.3g}" if low > 0 else ""
+    factor = f", a factor of {high / low:.3g}" if low > 0 and high / low >= 1.005 else ""
     return f"The congestion controls differ most at {levels}: {values}{factor}."
 
 

@@ -507,10 +507,11 @@ def check_overtaking(run: RunSpec) -> Iterator[Guard]:
             continue
         rate_bps = largest_value(run, direction, "rate_bps") or UNLIMITED_BPS
         overtaken = rate_bps * state.delay_ms / 1000 / (8 * MTU_BYTES)
+        share = units.show_share(state.reorder.expected_share)
         sentence = (
-            f"reorder sends {state.reorder.expected_share:.3g} of the {direction} packets without"
-            f" the delay of {state.delay_ms:g} ms: each overtakes up to {overtaken:.0f} packets at"
-            " the full rate (a second hop with a short delay of its own makes it fewer)"
+            f"reorder sends {share} of the {direction} packets without the delay of"
+            f" {state.delay_ms:g} ms: each overtakes up to {overtaken:.0f} packets at the full rate"
+            " (a second hop with a short delay of its own makes it fewer)"
         )
         yield Guard("overtaking", sentence, round(overtaken, 1), 3.0, "packets")
 
