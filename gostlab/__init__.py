@@ -35,6 +35,7 @@ PUBLIC = dict.fromkeys(
     "MissingPart": "gostlab.install.locate",
     "ResultsError": "gostlab.results",
     "SAMPLES": "gostlab.results",
+    "cc_colour": "gostlab.registry.palette",
     "check_plugin": "gostlab.plugin_check.battery",
     "fit": "gostlab.search.api",
 }

@@ -35,6 +35,7 @@ OTHER_COLOURS = ("#332288", "#117733", "#882255", "#999933", "#AA4499", "#44AA99
 
 
 def cc_colour(cc: str) -> str:
+    """Return the colour that a congestion control has in every figure, as #RRGGBB."""
     return (
         CC_COLOURS.get(cc)
         or OTHER_COLOURS[zlib.crc32(cc.encode("utf-8", "replace")) % len(OTHER_COLOURS)]

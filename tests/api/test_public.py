@@ -22,7 +22,7 @@ from tools.reference.public import PARTS
 ROOT = Path(gostlab.__file__).parent
 # What a later version keeps. A name that leaves was said to leave one version before.
 NAMES = """BadInput Experiment Lab MachineError MissingPart Progress Result Results ResultsError Run Running
-SAMPLES __version__ check_plugin compare fit load report""".split()
+SAMPLES __version__ cc_colour check_plugin compare fit load report""".split()
 
 
 def test_the_public_names_are_these_and_checkers_of_types_know_them() -> None:
