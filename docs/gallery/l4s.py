@@ -18,6 +18,7 @@ for one in cells.itertuples():
     look = {"color": gostlab.cc_colour(one.cc), "marker": MARKERS[one.queue], "linestyle": ""}
     label = f"{one.cc}, {one.queue}"
     axes.plot(one.queue_delay_p95_ms, one.goodput_mbit, label=label, markersize=9, **look)
-axes.set(xscale="log", xlabel="95 % of packets wait less than (ms)", ylabel="goodput (Mbit/s)")
+axes.set(xscale="log", xlabel="95 % of packets wait less than (ms)")
+axes.set(ylim=(0, 20), ylabel="goodput (Mbit/s)")
 axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 plt.savefig("l4s.png")

@@ -115,3 +115,21 @@ def test_a_file_that_does_not_compile_ends_with_the_compilers_words(
     file.write_text("int broken(\n", "utf-8")
     assert main.main(["cc", "test", str(file), "--results", str(tmp_path)]) == 2
     assert "mine.c:1" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_legend_of_a_picture_covers_no_line() -> None:
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from gostlab.cc_cases import pictures
+
+    figure = Figure(layout="constrained")
+    axes = figure.subplots()
+    line = np.array([0.0, 1.0]), np.array([1.0, 1.0])
+    pictures.draw_lines(axes, "Window", {"window": line, "in flight": line})
+    FigureCanvasAgg(figure).draw()
+    legend = axes.get_legend()
+    assert legend is not None
+    assert legend.get_window_extent().y0 >= axes.get_window_extent().y1

@@ -102,6 +102,15 @@ def test_it_names_where_the_congestion_controls_differ_most(tmp_path: Path) -> N
     )
 
 
+def test_a_factor_of_one_is_not_named(tmp_path: Path) -> None:
+    for streams, cc, mbit in ((1, "cubic", 46.5), (1, "bbr", 46.3), (4, "cubic", 46.0)):
+        write(tmp_path, mbit, streams=streams, cc=cc)
+    write(tmp_path, 46.0, streams=4, cc="bbr")
+    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    result = write_headline(matrix, ("goodput",))
+    assert result is not None and result.contrast.endswith("BBR 46.3\u00a0Mbit/s.")
+
+
 def test_one_condition_needs_no_second_sentence(tmp_path: Path) -> None:
     for cc, mbit in (("cubic", 90.0), ("bbr", 80.0)):
         write(tmp_path, mbit, cc=cc)
