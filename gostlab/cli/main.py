@@ -32,6 +32,8 @@ class VerbEntry:
         return declared
 
 
+# Options of many verbs that people also write before the verb.
+OUTPUT_OPTIONS = ("-q", "--quiet", "-v", "--verbose")
 # The verbs in the order of --help.
 VERBS = (
     VerbEntry(
@@ -176,6 +178,7 @@ def main(argv: Sequence[str]) -> int:
         if not argv:
             print(INTRODUCTION)
             return common.EXIT_BAD_INPUT
+        argv = verb_first(argv)
         if argv[0] == "help" and argv[1:2] not in (["-h"], ["--help"]):
             argv = [*argv[1:], "--help"]
         if argv[0] in ("setup", "doctor"):  # these two work without Debian's packages
@@ -188,6 +191,12 @@ def main(argv: Sequence[str]) -> int:
             except OSError as error:
                 return print_system_error(error)
         return run_verb_with_errors(argv)
+
+
+def verb_first(argv: Sequence[str]) -> Sequence[str]:
+    """Return a command line with the verb before -q, --quiet, -v and --verbose."""
+    count = next((at for at, word in enumerate(argv) if word not in OUTPUT_OPTIONS), 0)
+    return [argv[count], *argv[:count], *argv[count + 1 :]]
 
 
 def escape_output(stream: Any) -> Any:

@@ -46,6 +46,12 @@ def test_what_is_listed_for_a_person_and_for_a_program_is_the_same(typed: Typed)
         assert [line.split(":")[0] for line in shown] == names
 
 
+def test_quiet_and_verbose_may_stand_before_the_verb(refused: Refused) -> None:
+    assert "--verbose and --quiet" in refused("-q", "--verbose", "try")
+    assert refused("-q", "labs") == refused("labs", "-q")
+    assert "VERB" in refused("-q")
+
+
 def test_quiet_and_verbose_exclude_each_other(refused: Refused) -> None:
     words = ("try", "--for", "1s", "--results", "results")
     assert "--verbose and --quiet" in refused(*words, "-q", "-v")
