@@ -34,6 +34,7 @@ project = "gostlab"
 copyright = "its authors"
 extensions = ["myst_parser"]
 html_theme = "alabaster"
+pygments_style = "default"
 html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html", "relations.html"]}
 html_theme_options = {
     "description": "A testbed for congestion control",
