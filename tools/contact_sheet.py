@@ -112,7 +112,7 @@ def photograph(browser: Browser, page: Path | str, view: View) -> Photograph:
     media = {"media": view.medium, "features": features}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     browser.get("about:blank")  # an address that differs in its query alone
-    browser.get(page if isinstance(page, str) else page.resolve().as_uri())
+    browser.get(page if isinstance(page, str) else page.resolve(strict=True).as_uri())
     browser.until("document.readyState === 'complete'")
     if isinstance(page, str) and page.startswith("http"):
         browser.until("document.documentElement.dataset.state === 'answered'")

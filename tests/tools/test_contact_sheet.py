@@ -36,3 +36,8 @@ def test_a_sheet_has_a_place_for_every_state() -> None:
 def test_pages_are_files_or_addresses() -> None:
     read = contact_sheet.read_pages("class=few.html,http://127.0.0.1:8420/?rate=1mbit")
     assert read == ("class", [Path("few.html"), "http://127.0.0.1:8420/?rate=1mbit"])
+
+
+def test_a_page_that_is_not_there_is_an_error(browser: Browser, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        contact_sheet.photograph(browser, tmp_path / "none.html", contact_sheet.VIEWS[0])
