@@ -127,6 +127,8 @@ def rates_mbit(t_s: np.ndarray, acked_bytes: np.ndarray) -> tuple[np.ndarray, np
 def draw_lines(ax: Axes, label: str, lines: Lines) -> None:
     for index, (name, (t_s, value)) in enumerate(lines.items()):
         colour, dashes = LINES[index % len(LINES)]
+        if index >= len(LINES):  # its colour is taken
+            dashes = (0, (1, 1))
         if len(t_s):
             ax.plot(
                 *reduce_to_min_max(t_s, value),
