@@ -78,7 +78,7 @@ def environment(
         "iperf3_program": programs.iperf3.to_json(),
         "mininet": MININET_VERSION,
         "python": platform.python_version(),
-        "modules_source": modules_source(),
+        "modules_read": modules_source(),
         **web_programs(run, programs),
         "tunnel": programs.tunnel and programs.tunnel.to_json(),
         **({"modules": parts["modules"]} if parts.get("modules") else {}),

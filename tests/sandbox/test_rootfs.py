@@ -74,7 +74,7 @@ def test_two_labs_and_caches_make_the_same_samples(
     executed(run, tmp_path / "somewhere/else", lab, GOSTLAB_CACHE=str(cache))
 
     assert environment["host"]["root"]["hash"] == made.hash
-    assert environment["modules_source"] == "together"
+    assert environment["modules_read"] == "together"
     here, there = tmp_path / "here/one", tmp_path / "somewhere/else/one"
     for name in (*SAMPLED, "iperf3.json", "commands.sh"):
         assert (here / name).read_bytes() == (there / name).read_bytes(), name
