@@ -115,7 +115,7 @@ def page_tables() -> dict[str, object]:
         **{name: fields_table(fields_of_file) for name, fields_of_file in fields.items()},
         "settings": settings_table(SETTINGS),
         "columns": table(("column", "what"), ((code(n), says) for n, says in COLUMN_SAYS.items())),
-        "describe_path": as_code(PATH_FIELDS),
+        "path_fields": as_code(PATH_FIELDS),
         "legs": as_code(LEGS),
         "figures": table(
             ("figure", "what"), ((code(metric.name), metric.heading) for metric in METRICS)
