@@ -63,7 +63,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         (locate, "find_parts", found),
         (sandbox, "build_parts_json", {"tunnel": None}),
         (sandbox, "visible_paths", ()),
-        (sandbox, "choose", chosen),
+        (sandbox, "choose_machine", chosen),
     ):
         monkeypatch.setattr(module, name, lambda *_, answer=answer, **more: answer)
     monkeypatch.setattr(sandbox, "POLL_S", 0.0)
