@@ -87,7 +87,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
                 started.append(described.name)
                 return over(place, answer(described), samples)
 
-            return SimpleNamespace(write_parts=lambda *_: None, boot=boot)
+            return SimpleNamespace(write_parts=lambda *_: None, boot=boot, can_wait=False)
 
         monkeypatch.setattr(uml, "run_boot", boot_of)
         where = ["--results", str(tmp_path / folder), "--jobs", "1"]
