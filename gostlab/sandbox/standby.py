@@ -304,7 +304,8 @@ class StandbyPool:
     def _next_standby(self, cpu: int) -> Standby | None:
         """Return a standby guest for the expected run, which is the pool's no more.
 
-        A template that still boots is one, too: the run would have to boot another guest.
+        A template that still boots is waited for where runs follow one another: if each took it,
+        none would ever be copied. A single run takes it, and the next one gets another.
         """
         for standby in self._standbys:
             if standby.key == self._last_key:
@@ -313,7 +314,8 @@ class StandbyPool:
         template = self._template()
         if template is None:
             return None
-        if template.template.is_ready:
+        is_series = self._recent.count(self._last_key) > 1
+        if template.template.is_ready or (is_series and template.template.wait_until_ready()):
             return self._copied(template, cpu)
         self._templates.remove(template)
         return template.standby

@@ -25,6 +25,7 @@ from gostlab.sandbox.uml import COPIES, Guest, RunBoot
 MAX_COPIES = 100  # the folders that a template's sandbox may write are fixed at its boot
 MAX_LIVING_COPIES = 16  # their memory is on the template's tmpfs
 MAX_COPY_S = 10.0
+MAX_BOOT_S = 10.0
 IS_COPY = 1  # status of a copy's first call; above it is the process ID of the template's copy
 
 
@@ -85,6 +86,16 @@ class Template:
     def is_ready(self) -> bool:
         """Return whether the guest waits at its call."""
         return self.guest.held is not None and self.guest.held.has_come()
+
+    def wait_until_ready(self) -> bool:
+        """Wait while the guest boots; return whether it waits at its call."""
+        deadline = time.monotonic() + MAX_BOOT_S
+        while not self.is_ready:
+            held = self.guest.held
+            if held is None or not self.guest.is_running or time.monotonic() > deadline:
+                return False
+            held.listener.wait(0.01)
+        return True
 
     @property
     def is_copyable(self) -> bool:

@@ -75,6 +75,28 @@ def test_copies_side_by_side_have_the_same_files_as_a_cold_run(
         assert contents(folder) == cold
 
 
+@pytest.mark.sandbox
+def test_short_runs_that_follow_one_another_boot_no_guest_each(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each run took the template that still boots, none was ever copied."""
+    booted: list[Path] = []
+    boot = uml.RunBoot.boot
+
+    def count(self: uml.RunBoot, folder: Path, *more: object, **options: object) -> uml.Guest:
+        booted.append(folder)
+        return boot(self, folder, *more, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(uml.RunBoot, "boot", count)
+    made = StandbyPool(tmp_path / "results", sandbox.usable_cpus(), ahead=False)
+    for seed in range(1, 9):
+        guest, folder = started(lab, tmp_path, made, seed)
+        assert guest.wait() == 0, (folder / "log.txt").read_text("utf-8")
+    made.close()
+    assert len(booted) == 3 and made.taken == 6  # two runs and the template
+    assert all_gone(PATIENCE_S) == []
+
+
 INTRUDER = """
 import ctypes, os, sys
 
