@@ -92,7 +92,7 @@ def bring_kernel(brought: Path) -> Path:
 
 def bring_relay(brought: Path) -> Path:
     """Copy the lab's own relay."""
-    relay = locate.find_relay()
+    relay = locate.find_own_relay()
     if relay is None:
         raise SetupError("the relay is missing: ./lab setup --only relay")
     shutil.copytree(relay.parent, brought / "relay" / relay.parent.name)

@@ -79,7 +79,10 @@ def plot_shares(sheet: FigureInput) -> Figure:
     handles += [
         handle for handle in marks.published_handles(table, *shares) if isinstance(handle, Patch)
     ]
-    handles += [*marks.spread_handles(table, shares[0]), *marks.degraded_handles(table, bar=True)]
+    handles += [
+        *marks.interval_legend_handles(table, shares[0]),
+        *marks.degraded_handles(table, bar=True),
+    ]
     style.finish_figure(drawn, handles, sheet.footer, sheet.title)
     return drawn
 

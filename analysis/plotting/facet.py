@@ -351,7 +351,7 @@ class Facet:
                 if self.published
                 else []
             ),
-            *(marks.spread_handles(table, figures[0]) if self.spread else []),
+            *(marks.interval_legend_handles(table, figures[0]) if self.spread else []),
             *(marks.degraded_handles(table, **self.degraded) if self.degraded is not None else []),
         ]
 

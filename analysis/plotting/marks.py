@@ -401,7 +401,7 @@ def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False)
     return handles
 
 
-def spread_handles(table: pd.DataFrame, figure: str) -> list[Any]:
+def interval_legend_handles(table: pd.DataFrame, figure: str) -> list[Any]:
     """Return the legend's entries of interval and runs."""
     handles = []
     if table[f"{figure}_low"].notna().any():

@@ -69,7 +69,9 @@ def write_junit(
             case = add_case(
                 suite, outcome.experiment, judgement.matrix, f"{judgement.cell}: {judgement.name}"
             )
-            add_properties(case, value=judgement.value, run=judgement.run, folder=judgement.folder)
+            add_junit_properties(
+                case, value=judgement.value, run=judgement.run, folder=judgement.folder
+            )
             if not judgement.passed:
                 value = f"{judgement.value}: " if judgement.value else ""
                 add_text(
@@ -119,7 +121,7 @@ def add_case(
     )
 
 
-def add_properties(case: ElementTree.Element, **values: str) -> None:
+def add_junit_properties(case: ElementTree.Element, **values: str) -> None:
     properties = ElementTree.SubElement(case, "properties")
     for name, value in values.items():
         if value:

@@ -4,7 +4,7 @@
 import argparse
 
 from gostlab.cli import common
-from gostlab.spec.yaml_source import named_values
+from gostlab.spec.yaml_source import split_name_values
 
 
 @common.verb(
@@ -31,7 +31,7 @@ def apply_verb(arguments: argparse.Namespace) -> int:
     from gostlab.apply.tc_text import tc_lines
     from gostlab.apply.tuning_advice import advice_lines, choose_cell
 
-    where = dict(named_values("--where", arguments.where, "factor=level (like loss=1%)"))
+    where = dict(split_name_values("--where", arguments.where, "factor=level (like loss=1%)"))
     best = choose_cell(arguments.results_name, arguments.results, where)
     lines = tc_lines(best.run, arguments.device) if arguments.tc else advice_lines(best)
     print(*lines, sep="\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gostlab.results import BROKEN_RECORDS, metrics, read_object, read_run
 from gostlab.scheduler.cell_result import CellResult
-from gostlab.tcpmodel.averages import median
+from gostlab.tcpmodel.mean_median import median
 
 UP_MBIT, DOWN_MBIT = "up_mbit", "down_mbit"
 # How a value reads in a sentence; {} is its number.

@@ -106,7 +106,7 @@ def sysctl_lines(rmem_bytes: int, wmem_bytes: int) -> list[str]:
     ]
 
 
-def buffer_bytes(name: str, window_bytes: int) -> int:
+def buffer_bytes_for_window(name: str, window_bytes: int) -> int:
     """Return the buffer size for a window, no smaller than Debian's default."""
     return max(DEBIAN_BUFFERS[name][2], BUFFER_PER_WINDOW * window_bytes)
 
@@ -130,10 +130,10 @@ def advise_window(rate_bps: int, rtt_s: float, streams: int = 1) -> WindowAdvice
         streams=streams,
         bdp_bytes=math.ceil(bdp),
         window_bytes=window,
-        rmem_bytes=buffer_bytes("rmem", window),
-        wmem_bytes=buffer_bytes("wmem", window),
-        rmem_after_loss_bytes=min(MAX_BUFFER_BYTES, buffer_bytes("rmem", twice)),
-        wmem_after_loss_bytes=min(MAX_BUFFER_BYTES, buffer_bytes("wmem", twice)),
+        rmem_bytes=buffer_bytes_for_window("rmem", window),
+        wmem_bytes=buffer_bytes_for_window("wmem", window),
+        rmem_after_loss_bytes=min(MAX_BUFFER_BYTES, buffer_bytes_for_window("rmem", twice)),
+        wmem_after_loss_bytes=min(MAX_BUFFER_BYTES, buffer_bytes_for_window("wmem", twice)),
         debian_bps=round(window_limit_bps(before.min_bytes, rtt_s)),
         debian_most_bps=round(window_limit_bps(before.max_bytes, rtt_s)),
         debian_most_since_6_6_bps=round(window_limit_bps(since.max_bytes, rtt_s)),

@@ -9,7 +9,7 @@ from gostlab.registry.palette import cc_colour
 from gostlab.results.coexistence import Competitor
 from gostlab.scheduler import summary
 from gostlab.scheduler.cell_result import CellResult, median_spread
-from gostlab.tcpmodel.averages import median
+from gostlab.tcpmodel.mean_median import median
 
 if TYPE_CHECKING:
     from rich.table import Table

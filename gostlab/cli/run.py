@@ -30,7 +30,7 @@ from gostlab.results import capture_files
 from gostlab.scheduler import progress, queue, summary
 from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec import adhoc, expand, gost_config, settings
-from gostlab.spec.yaml_source import named_values
+from gostlab.spec.yaml_source import split_name_values
 
 if TYPE_CHECKING:
     from gostlab.analysis.stats.expectations import Judgement
@@ -170,7 +170,7 @@ def progress_observer(
 def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
     """Parse the values of --set by name. Raises BadInput."""
     levels: dict[str, str] = {}
-    for name, value in named_values("--set", pairs, "factor=value (like streams=1,4)"):
+    for name, value in split_name_values("--set", pairs, "factor=value (like streams=1,4)"):
         if name in levels:
             raise BadInput(f"--set {name}: given twice (write {name}=a,b)")
         levels[name] = value

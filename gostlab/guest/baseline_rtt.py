@@ -70,7 +70,7 @@ def ping_wait_s(longest_rtt_s: float) -> int:
     return max(MIN_PING_WAIT_S, math.ceil(2 * longest_rtt_s) + 1)
 
 
-def prolong_arp(network: Network, longest_rtt_s: float) -> None:
+def prolong_arp_retries(network: Network, longest_rtt_s: float) -> None:
     """Let routers repeat ARP requests until the path can have answered.
 
     That matters where a round trip takes longer than ARP's three seconds. A router that gave up

@@ -10,7 +10,7 @@ from typing import NotRequired, TypedDict, cast
 
 from gostlab.results.metrics import jain_index
 from gostlab.results.rows import FlowRow
-from gostlab.tcpmodel.averages import median
+from gostlab.tcpmodel.mean_median import median
 
 PING_BYTES = 64  # size of a ping flow's requests and replies
 NO_OUTPUT = "it said nothing"

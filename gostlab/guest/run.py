@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gostlab import results
 from gostlab.guest import host_config, tsc_trap
-from gostlab.guest.baseline_rtt import check_idle_rtts, prolong_arp, refuse_wrong_path
+from gostlab.guest.baseline_rtt import check_idle_rtts, prolong_arp_retries, refuse_wrong_path
 from gostlab.guest.capture import capturing
 from gostlab.guest.command_log import ScriptRequirements
 from gostlab.guest.environment import (
@@ -110,7 +110,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
         cards = coalesce_interrupts(network, run) if run.receive == "moderated" else {}
         for device, card in cards.items():
             offloads[device]["generic-receive-offload"] = card["gro"]
-        prolong_arp(network, max(map(run.longest_rtt_s, run.flows)))
+        prolong_arp_retries(network, max(map(run.longest_rtt_s, run.flows)))
         shaper = Shaper(network, run)
         # Reset the clock, so that a queue's timers do not depend on calls of the lab before its
         # start.

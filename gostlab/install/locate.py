@@ -165,7 +165,7 @@ def find_parts(gost: Path | None = None) -> Parts:
         kernel=kernel,
         kernel_version=kernel_version,
         iproute2=find_iproute2(),
-        relay=find_relay(),
+        relay=find_own_relay(),
         gost=found_gost,
         gost_says=gost_says,
         iperf3=find_iperf3s(),
@@ -471,7 +471,7 @@ def find_own_iperf3(version: str, cache: Path | None = None) -> OwnProgram | Non
 # -- tunnel programs
 
 
-def find_relay(cache: Path | None = None) -> Path | None:
+def find_own_relay(cache: Path | None = None) -> Path | None:
     """Return the relay built from today's source; None if there is none."""
     relays = versions_of("relay", f"{relay_inputs_hash()}/relay", cache)
     return next((relay for relay in relays if os.access(relay, os.X_OK)), None)

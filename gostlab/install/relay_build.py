@@ -28,7 +28,7 @@ RETRY_PINNED_AFTER_S = 3600.0
 def provide_relay(bench: InstallContext) -> str:
     """Build the lab's own relay unless it exists. Raises SetupError."""
     folder = bench.cache / "relay" / locate.relay_inputs_hash()
-    shared = locate.find_relay(bench.cache)
+    shared = locate.find_own_relay(bench.cache)
     if shared is not None and shared.parent != folder and not _wants_pinned(shared.parent):
         return f"{locate.read_output([shared, '-V']).strip()} ({shared}, for all users)"
     version = locate.read_output([folder / "relay", "-V"]).strip()

@@ -26,7 +26,7 @@ def find_formats() -> dict[str, ImportFormat]:
     return {one.name: one for one in sorted(formats, key=lambda one: one.vague)}
 
 
-def reader_notes(format: ImportFormat) -> list[str]:
+def reader_package_notes(format: ImportFormat) -> list[str]:
     """Return a profile's sentence on the package that read it, none for the lab itself."""
     plugins = installed(FOLDER.name)
     plugin = next((one for one in plugins if import_installed(one).FORMAT is format), None)

@@ -45,7 +45,7 @@ def record(
     before the recording.
     """
     wait_until_reachable(options.host)
-    exact = has_exact_times()
+    exact = ping_prints_exact_times()
     while True:
         date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with console_progress(options) as watch:
@@ -97,7 +97,7 @@ def explain_no_answer(text: str) -> str:
     return f"no answer ({reports[-1]})" if reports else "no answer to any ping"
 
 
-def has_exact_times() -> bool:
+def ping_prints_exact_times() -> bool:
     """Return whether this ping has -3, which prints unrounded times."""
     return bool(re.search(r"^\s*-3\s", read_ping_output("-h"), re.MULTILINE))
 

@@ -19,7 +19,7 @@ from gostlab.importers.base import (
     Probe,
     Recording,
 )
-from gostlab.profile_import.find_importers import reader_notes
+from gostlab.profile_import.find_importers import reader_package_notes
 from gostlab.profile_import.profile_writer import (
     direction_values,
     profile_text,
@@ -426,7 +426,7 @@ def imported_evidence(order: ImportOrder, replay: ImportedPath) -> dict[str, obj
 
 
 def import_notes(order: ImportOrder, replay: ImportedPath) -> list[str]:
-    sentences = [*reader_notes(order.format), *source_notes(replay.sources)]
+    sentences = [*reader_package_notes(order.format), *source_notes(replay.sources)]
     if replay.trace.empty:
         return [*sentences, "Nothing changes over time, and there is no trace."]
     sentences.append(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gostlab.importers.base import SpecifiedDirection, SpecifiedPath
 from gostlab.importers.tc_lines import DISTRIBUTIONS
-from gostlab.profile_import.find_importers import reader_notes
+from gostlab.profile_import.find_importers import reader_package_notes
 from gostlab.profile_import.profile_writer import (
     ImportedProfile,
     profile_text,
@@ -74,7 +74,7 @@ def write_specified(order: ImportOrder, specified: SpecifiedPath) -> ImportedPro
             "title": f"{order.name}, from {order.format.name}",
             "notes": [
                 f"From {files}, SHA-256 {digest}.",
-                *reader_notes(order.format),
+                *reader_package_notes(order.format),
                 *source_notes(sources),
             ],
             **document,

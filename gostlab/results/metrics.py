@@ -23,7 +23,7 @@ from typing import Any
 from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_run, read_series
 from gostlab.results.rows import FlowRow, HostRow, QueueRow, SocketRow
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.averages import median
+from gostlab.tcpmodel.mean_median import median
 from gostlab.tcpmodel.rate_steps import SteppedCapacity
 
 # A bottleneck with at least this utilisation counts as full.

@@ -19,7 +19,7 @@ from gostlab.results.run_result import RunResult
 from gostlab.spec.checks import VERDICTS
 from gostlab.spec.experiment import StoppingRule
 from gostlab.spec.labels import cell_label
-from gostlab.tcpmodel.averages import median
+from gostlab.tcpmodel.mean_median import median
 
 # Verdicts that come with reasons.
 EXPLAINED = ("degraded", "invalid")

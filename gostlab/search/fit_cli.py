@@ -22,7 +22,7 @@ from gostlab.search import api, fit_plot, parameters
 from gostlab.search import problem as orders
 from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedRow
 from gostlab.spec.units import show_size
-from gostlab.spec.yaml_source import named_values
+from gostlab.spec.yaml_source import split_name_values
 
 FIGURE_FILE = "fitted.png"
 # These options have the names of the arguments of api.order_of().
@@ -117,7 +117,7 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> orders.FitOr
         arguments.profile,
         arguments.measurements,
         free=[parameters.read_word(word) for word in arguments.free],
-        settings=dict(named_values("--set", arguments.set, "name=value (like duration=10s)")),
+        settings=dict(split_name_values("--set", arguments.set, "name=value (like duration=10s)")),
         machine=machine_name,
         matrices=arguments.matrix,
         fit_on=levels("--fit-on", arguments.fit_on),
@@ -130,7 +130,7 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> orders.FitOr
 def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
     """Parse the arguments of --fit-on: levels by factor. Raises BadInput."""
     by_factor: dict[str, list[str]] = {}
-    for name, value in named_values(option, pairs, "factor=level (like cc=cubic)"):
+    for name, value in split_name_values(option, pairs, "factor=level (like cc=cubic)"):
         by_factor.setdefault(name, []).extend(value.split(","))
     return by_factor
 

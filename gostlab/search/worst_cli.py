@@ -109,7 +109,7 @@ def read_options(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
         measure=worst.MEASURES[arguments.measure or default],
         budget=arguments.budget,
         seed=arguments.seed,
-        settings=dict(yaml_source.named_values("--set", arguments.set, form)),
+        settings=dict(yaml_source.split_name_values("--set", arguments.set, form)),
         results=arguments.results,
     )
 

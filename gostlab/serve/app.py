@@ -23,7 +23,7 @@ from gostlab.serve.access import STUDENT, AccessGuard
 from gostlab.serve.class_app import ClassRoutes, json_response
 from gostlab.serve.class_work import ClassWork
 from gostlab.serve.declarations import declarations
-from gostlab.serve.questions import parse_question, setting_named
+from gostlab.serve.question_parser import parse_question, setting_named
 from gostlab.serve.run_pool import RunPool, ServedRun, TooManyWaiting
 
 PAGE = Path(__file__).parent / "page"

@@ -49,7 +49,7 @@ from gostlab.results import is_settled
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.queue import RunObserver, read_result, run_folder
 from gostlab.serve.class_file import ClassFile
-from gostlab.serve.questions import refuse_leaf, scalar_leaves
+from gostlab.serve.question_parser import refuse_leaf, scalar_leaves
 from gostlab.serve.run_pool import RunPool
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import MAX_BYTES, Node, load_document, load_text

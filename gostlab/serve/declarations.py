@@ -10,7 +10,7 @@ from gostlab.registry.congestion_controls import known_names as known_controls
 from gostlab.registry.kernels import SHIPPED, declared_kernels, own_kernels
 from gostlab.registry.palette import CC_COLOURS, cc_colour
 from gostlab.registry.tunnels import tunnel_kinds
-from gostlab.serve.questions import REFUSED_FLOW_FIELDS, REFUSED_KINDS, REFUSED_SETTINGS
+from gostlab.serve.question_parser import REFUSED_FLOW_FIELDS, REFUSED_KINDS, REFUSED_SETTINGS
 from gostlab.serve.sentences import KIND_LABELS, cc_label
 from gostlab.spec.path_spec import DIRECTIONS
 from gostlab.spec.profile import list_profiles, load_profile

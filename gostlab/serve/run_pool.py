@@ -27,7 +27,7 @@ from gostlab.results.run_result import RunResult
 from gostlab.scheduler.queue import RunObserver, read_result, run_folder
 from gostlab.serve.answers import answer_of
 from gostlab.serve.curves import RunCurves
-from gostlab.serve.questions import AskedQuestion, setting_named
+from gostlab.serve.question_parser import AskedQuestion, setting_named
 from gostlab.serve.sentences import labels_of
 from gostlab.serve.turn_queue import TurnQueue
 from gostlab.spec.run_spec import RunSpec

@@ -357,7 +357,7 @@ def tunnel_of(files: GostFiles) -> GostTunnel:
     if len({declaration.name for declaration in kinds}) > 1:
         names = ", then ".join(declaration.name for declaration in kinds)
         raise BadInput(f"{hops[1].position}: {names}: the lab's chain has one transport")
-    check_servers(hops, [*servers, *middles])
+    check_servers_match_clients(hops, [*servers, *middles])
     settings = {"tunnel": kinds[0].name}
     if len(hops) > 1:
         settings["hops"] = str(len(hops))
@@ -365,7 +365,9 @@ def tunnel_of(files: GostFiles) -> GostTunnel:
     options += [option for one in (*servers, *middles) for option in one.options]
     settings |= settings_of_options(options, kinds[0], left_out)
     taken = [f"{hop.position}: {hop.connector}+{hop.dialer}, {kinds[0].name}" for hop in hops]
-    return GostTunnel(settings, (*taken, *target_args(chosen)), tuple(dict.fromkeys(left_out)))
+    return GostTunnel(
+        settings, (*taken, *target_elsewhere_lines(chosen)), tuple(dict.fromkeys(left_out))
+    )
 
 
 def kind_of_hop(hop: GostHop, left_out: list[str]) -> TunnelKind:
@@ -385,7 +387,7 @@ def kind_of_hop(hop: GostHop, left_out: list[str]) -> TunnelKind:
     return kinds[name]
 
 
-def check_servers(hops: Sequence[GostHop], servers: Sequence[GostService]) -> None:
+def check_servers_match_clients(hops: Sequence[GostHop], servers: Sequence[GostService]) -> None:
     """Reject a server's side that does not speak what the client dials. Raises BadInput."""
     for hop in hops:
         port = hop.address.rpartition(":")[2]
@@ -449,7 +451,7 @@ def kcp_file_options(option: GostOption, left_out: list[str]) -> list[GostOption
         return []
 
 
-def target_args(chosen: Sequence[GostService]) -> Iterator[str]:
+def target_elsewhere_lines(chosen: Sequence[GostService]) -> Iterator[str]:
     """Yield a line if the target may stand on another machine than the tunnel's last end."""
     for service in chosen:
         host = service.target.rpartition(":")[0].strip("[]")

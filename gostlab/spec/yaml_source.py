@@ -413,7 +413,7 @@ def read_mapping(node: Node, fields: Mapping[str, KeySchema]) -> dict[str, Any]:
     return values
 
 
-def named_values(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple[str, str]]:
+def split_name_values(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple[str, str]]:
     """Yield the names and values of arguments like name=value. Raises BadInput."""
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -21,7 +21,7 @@ from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import BOTH_WAYS, TrafficKind
 from gostlab.spec.flow import FlowSpec
-from gostlab.tcpmodel.averages import mean, median
+from gostlab.tcpmodel.mean_median import mean, median
 
 TRAFFIC = TrafficKind(
     name="ping",

@@ -11,7 +11,7 @@ from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
 from gostlab.spec.flow import FlowSpec
-from gostlab.tcpmodel.averages import median
+from gostlab.tcpmodel.mean_median import median
 from gostlab.traffic._nginx import server_argv
 
 TRAFFIC = TrafficKind(

@@ -12,7 +12,7 @@ from gostlab.guest.load_context import LoadContext
 from gostlab.install.locate import OwnProgram, version_tuple
 from gostlab.registry.traffic import TrafficKind
 from gostlab.spec.flow import FlowSpec
-from gostlab.tcpmodel.averages import median
+from gostlab.tcpmodel.mean_median import median
 from gostlab.tcpmodel.run_limits import UDP_BURST_PKTS
 from gostlab.traffic._iperf3 import client_argv, server_argv
 

@@ -12,7 +12,7 @@ from gostlab.guest.load_context import LoadContext
 from gostlab.registry.folders import NODE_PROGRAMS
 from gostlab.registry.traffic import DOWNLOAD, TrafficKind
 from gostlab.spec.flow import FlowSpec
-from gostlab.tcpmodel.averages import mean
+from gostlab.tcpmodel.mean_median import mean
 from gostlab.traffic import _nginx
 
 TRAFFIC = TrafficKind(

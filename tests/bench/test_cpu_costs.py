@@ -174,7 +174,7 @@ def test_of_gosts_the_newest_stands_beside_the_relay() -> None:
     names = ("gost", "gost-3.2.6", "gost-3.10.0", "gost-mine")
     ways = [Hop(name, Path("/p"), transport) for transport in ("tcp", "ws") for name in names]
 
-    found = [way.says() for way in cost_model_check.select_newest(ways)]
+    found = [way.says() for way in cost_model_check.select_newest_gost(ways)]
 
     assert found == ["relay, tcp", "GOST 3.10.0, tcp", "relay, ws", "GOST 3.10.0, ws"]
 

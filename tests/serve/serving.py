@@ -15,7 +15,7 @@ from typing import Any
 from gostlab.scheduler.queue import RunObserver, run_folder
 from gostlab.serve import run_pool
 from gostlab.serve.class_work import ClassWork
-from gostlab.serve.questions import AskedQuestion, parse_question
+from gostlab.serve.question_parser import AskedQuestion, parse_question
 from gostlab.serve.run_pool import RunPool
 
 TOKEN = "a-token-of-thirty-two-characters-"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.serve.questions import AskedQuestion
+from gostlab.serve.question_parser import AskedQuestion
 from gostlab.serve.run_pool import RunPool, ServedRun, TooManyWaiting
 from tests.serve import serving
 from tests.serve.serving import StandInRunning, asked, without_sandbox

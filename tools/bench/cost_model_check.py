@@ -43,7 +43,10 @@ LIMIT_S = 400.0
 
 def measure_loopback(bench: Bench) -> list[BenchMetric]:
     """Return the rates in the sandbox over those here, and the shipped table's error."""
-    ways, iperf3 = select_newest(cpu_costs.hops_of(bench.parts)), bench.parts.iperf3[VERSION].path
+    ways, iperf3 = (
+        select_newest_gost(cpu_costs.hops_of(bench.parts)),
+        bench.parts.iperf3[VERSION].path,
+    )
     taken = cpu_costs.measure_repeats(str(iperf3), ways, bench.cpus[-1], bench.repeat)
     loads_of = cpu_costs.cheapest_by_program(taken)
     programs = cpu_costs.compute_costs(loads_of)
@@ -68,7 +71,7 @@ def measure_loopback(bench: Bench) -> list[BenchMetric]:
     return [*figures, *([BenchMetric(name, "×", "", by_table)] if by_table else [])]
 
 
-def select_newest(hops: Sequence[cpu_costs.Hop]) -> list[cpu_costs.Hop]:
+def select_newest_gost(hops: Sequence[cpu_costs.Hop]) -> list[cpu_costs.Hop]:
     """Return the relay's hops and those of the newest GOST."""
     gosts = {hop.name for hop in hops} - {cpu_costs.RELAYS_NAME}
     newest = max(gosts, key=lambda name: version_tuple(name.removeprefix("gost-")), default="")

@@ -12,7 +12,7 @@ import pytest
 from gostlab import api
 from gostlab.errors import BadInput, Complaint
 from gostlab.serve.declarations import declarations
-from gostlab.serve.questions import parse_question, setting_named
+from gostlab.serve.question_parser import parse_question, setting_named
 from gostlab.spec.adhoc import to_question
 from gostlab.spec.settings import SETTINGS as DECLARED
 from tests.serve.serving import SETTINGS, asked

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from gostlab.tcpmodel.averages import mean, median
+from gostlab.tcpmodel.mean_median import mean, median
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 101])
