@@ -80,6 +80,8 @@ def write_small_font(source: Path, target: Path) -> None:
     options = subset.Options(
         layout_features=["*"], name_IDs=["*"], notdef_outline=True, glyph_names=True
     )
+    # FontForge's time stamp, of which the subsetter would say on standard error that it is dropped.
+    options.drop_tables += ["FFTM"]
     subsetter = subset.Subsetter(options)
     subsetter.populate(unicodes=[code for low, high in RANGES for code in range(low, high)])
     with TTFont(source) as font:

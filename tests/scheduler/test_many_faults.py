@@ -372,7 +372,7 @@ def as_in(desk: Desk) -> Callable[..., SimpleNamespace]:
             (place / "status.json").unlink()
             return Job(place, GOOD, polls=0)
 
-        return SimpleNamespace(write_parts=lambda *_: None, boot=boot)
+        return SimpleNamespace(write_parts=lambda *_: None, boot=boot, can_wait=False)
 
     return boot_of
 
