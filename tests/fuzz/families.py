@@ -15,12 +15,12 @@ from pathlib import Path
 
 from gostlab.cli import main
 from gostlab.registry.folders import CONTROLS, EXPERIMENTS, LABS, MACHINES, MEASUREMENTS, PROFILES
+from gostlab.spec.settings import SETTINGS
 from tests.analysis.synthetic import FIXTURE
 from tests.classroom.handins import asked_of, make_hand_in, shortened
 from tests.classroom.test_lms_downloads import FORMS, layouts
 from tests.cli.test_settings_help import EXPERIMENT
-from tests.fuzz.mutate import MAX_BYTES, a_word, as_word, spoil_file, spoil_json
-from tests.spec.test_fuzz import spoil
+from tests.fuzz.mutate import MAX_BYTES, a_word, as_word, spoil, spoil_file, spoil_json
 
 RUN = FIXTURE / "made-up" / "ok-tunnel-bbr"
 SMALL_BYTES = 20_000
@@ -110,6 +110,12 @@ def written(text: str, name: str, chance: random.Random) -> str:
     return name
 
 
+def written_whole(text: str) -> str:
+    """Write an experiment that has nothing wrong."""
+    Path("e.yaml").write_text(text, encoding="utf-8")
+    return "e.yaml"
+
+
 def yaml(chance: random.Random) -> list[str]:
     """A spoilt experiment, profile, measurement, machine or classroom lab."""
     experiment = chance.choice([EXPERIMENT, *small(EXPERIMENTS, "*.yaml")])
@@ -117,6 +123,10 @@ def yaml(chance: random.Random) -> list[str]:
     makers: Sequence[Callable[[], list[str]]] = (
         lambda: ["run", written(experiment, "e.yaml", chance), "--dry-run", "--machine", "sandbox"],
         lambda: ["run", written(experiment, "e.yaml", chance), "--quick", "--dry-run", "--json"],
+        lambda: [
+            *("run", written_whole(experiment), "--dry-run", "--set"),
+            f"{chance.choice([*SETTINGS, 'nothing'])}={a_word(chance)}",
+        ],
         lambda: ["profile", "show", written(profile, "p.yaml", chance)],
         lambda: ["profile", "check", written(profile, "p.yaml", chance)],
         lambda: ["try", "--profile", written(profile, "p.yaml", chance), "--cc", "cubic"],

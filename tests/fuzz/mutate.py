@@ -9,8 +9,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.spec.test_fuzz import SPLINTERS, spoil
-
+# What breaks readers: YAML's own signs, numbers at every edge, words of other types, control
+# characters.
+SPLINTERS = [
+    *"""{ } [ ] : *a ' " # % , ~ null true yes 0 -1 1e999 0x1F 1_000 .inf .nan - + µs mbit bdp
+    1e-99bdp 1e99ms 100%% "\\UFFFFFFFF" unlimited auto ../../etc/passwd /dev/zero \\ ! @ ` ٣
+    2026-11-21 !!python/name:os.system""".split(),
+    *("- ", "&a ", "!!int ", "<<: ", "? ", "| ", "> ", "---\n", "...\n", "\t", "\n", "  "),
+    *("%YAML 9.9\n", "\u2028", "\x00", "\x1b[2J", "\ufeff", "\ud7ff"),
+    *("9" * 5000, "{" * 50, "[" * 2000, "a: " * 300),
+]
 # As a program's JSON may have them: Python reads all of these.
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 10**400, -(10**400), 2**63, 1e308, -0.0, 5e-324),
@@ -19,6 +27,32 @@ VALUES: tuple[Any, ...] = (
 )
 BYTES = (b"", b"\n", b"\0" * 64, b"\xff\xfe{}", b"\x1f\x8b\x08\x00", b"{", b"null", b"[]", b"1e999")
 SPARSE_BYTES, MAX_BYTES = 2**40, 2**20
+
+
+def spoil(text: str, chance: random.Random) -> str:
+    """The text with one to four injuries: splinters, lost, doubled, swapped or other pieces."""
+    for _ in range(chance.randint(1, 4)):
+        start = chance.randrange(len(text) + 1)
+        stop = min(len(text), start + chance.choice((0, 1, 1, 3, 10, 60)))
+        piece = text[start:stop]
+        injury = chance.randrange(6)
+        if injury == 0:
+            text = text[:start] + chance.choice(SPLINTERS) + text[start:]
+        elif injury == 1:
+            text = text[:start] + chance.choice(SPLINTERS) + text[stop:]
+        elif injury == 2:
+            text = text[:start] + text[stop:]
+        elif injury == 3:
+            text = text[:stop] + piece + text[stop:]
+        elif injury == 4:
+            lines = text.split("\n")
+            one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+            lines[one], lines[other] = lines[other], lines[one]
+            text = "\n".join(lines)
+        elif piece:
+            flipped = (chr(ord(char) ^ (1 << chance.randrange(7))) for char in piece)
+            text = text[:start] + "".join(flipped) + text[stop:]
+    return text
 
 
 def mutate_json(value: Any, chance: random.Random) -> Any:

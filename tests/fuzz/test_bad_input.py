@@ -14,7 +14,7 @@ TOTAL = int(os.environ.get("GOSTLAB_FUZZ", "0"))
 # Of all cases, in percent, and the sample of a usual session.
 SHARES = {
     "words": (38, 60),
-    "yaml": (22, 40),
+    "yaml": (22, 100),
     "recording": (18, 50),
     "results": (12, 25),
     "report": (1, 2),
