@@ -5,7 +5,7 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,34 +91,6 @@ def intervals_of(rates: Sequence[float], **more: Any) -> list[dict[str, Any]]:
 UPLOAD = intervals_of([8, 30, 48, 48, 48, 48], rtt=31_000)
 
 
-def doubled_sum() -> str:
-    """A --bidir of 3.7 to 3.10: each interval has the key sum twice."""
-    text = []
-    for start in range(6):
-        up, down = stream(10, start, 1, rtt=30_000), stream(50, start, 1, sender=False)
-        text.append(
-            f'{{"streams": {json.dumps([up, down])}, "sum": {json.dumps(up)},'
-            f' "sum": {json.dumps(down)}}}'
-        )
-    whole = json.dumps(report([]))
-    return whole.replace('"intervals": []', f'"intervals": [{", ".join(text)}]')
-
-
-def bidir_of_3_12() -> str:
-    intervals = []
-    for start in range(6):
-        up, down = stream(10, start, 1, rtt=30_000), stream(50, start, 1, sender=False)
-        intervals.append({"streams": [up, down], "sum": up, "sum_bidir_reverse": down})
-    return json.dumps(report(intervals))
-
-
-@pytest.mark.parametrize("text", [doubled_sum, bidir_of_3_12])
-def test_bidir_is_a_rate_of_each_direction(imports: Imports, text: Callable[[], str]) -> None:
-    profile = imports({"bidir.json": text()})
-    assert rates_mbit(profile) == (round(10 * WIRE, 2), round(50 * WIRE, 2))
-    assert profile.rtt_ms == 30
-
-
 def test_udp_is_what_arrived_with_udps_headers(imports: Imports) -> None:
     sent = intervals_of([40] * 6, packets=3453)
     whole = stream(40, 0, 6, packets=20_718, lost_packets=10_825, jitter_ms=0.4, lost_percent=52.25)
@@ -130,14 +102,6 @@ def test_udp_is_what_arrived_with_udps_headers(imports: Imports) -> None:
     # A path that is faster than what was offered lost it on the line.
     profile = imports({"udp.json": json.dumps(of_3_9)}, "--rtt", "40ms", "--rate", "100mbit")
     assert profile.forward.loss.p == pytest.approx(0.5225, abs=1e-4)
-
-
-def test_an_omitted_part_is_no_slow_start_of_two_seconds(imports: Imports) -> None:
-    omitted = intervals_of([2, 2, 2, 2, 2, 2, 2, 2], omitted=True, rtt=80_000)
-    profile = imports(
-        {"omit.json": json.dumps(report([*omitted, *intervals_of([48] * 5, rtt=80_000)]))}
-    )
-    assert rates_mbit(profile)[0] == round(48 * WIRE, 2)
 
 
 def test_a_last_interval_of_milliseconds_weighs_little(imports: Imports) -> None:
@@ -157,14 +121,6 @@ def test_a_reverse_test_says_that_uploads_were_not_measured(imports: Imports) ->
     assert rates_mbit(profile) == (19.97, 19.97)
     assert "took rate 19.97 Mbit/s reverse" in imports.printed
     assert "The forward direction has the reverse direction's rate all the time; nobody" in (
-        imports.printed
-    )
-
-
-def test_an_interrupted_test_has_its_intervals(imports: Imports) -> None:
-    cut = report(intervals_of([24.5] * 6, rtt=50_000)) | {"error": "interrupt - terminated"}
-    assert rates_mbit(imports({"cut.json": json.dumps(cut)}))[0] == 25.62
-    assert "left out the first 2 s (slow start); the end (iperf3 was interrupted)" in (
         imports.printed
     )
 
@@ -445,6 +401,7 @@ def test_what_was_taken_and_left_out_is_in_the_profile_and_printed(imports: Impo
         " socket's)"
     )
     assert left_out == "left out the first 2 s (slow start)"
+    assert not (imports.folder / "path.csv").exists()
     assert [f"{line[0].upper()}{line[1:]}." for line in (taken, left_out)] == list(
         profile.notes[:2]
     )

@@ -4,7 +4,6 @@
 Every file is made here, in the form that its program writes.
 """
 
-import gzip
 import itertools
 import json
 import random
@@ -95,40 +94,6 @@ def test_more_changes_than_ten_thousand(tmp_path: Path) -> None:
     assert 10_000 < len(changes(tmp_path / "long.csv")) <= 15_001
 
 
-def test_a_pair_says_capacity_and_delay(tmp_path: Path) -> None:
-    (tmp_path / "cap.txt").write_text(stamps([1] * 1000))
-    (tmp_path / "delay.txt").write_text("".join(f"{20 + n // 50}\n" for n in range(100)))
-    files = [str(tmp_path / "cap.txt"), str(tmp_path / "delay.txt")]
-    assert imported(tmp_path, *files, "--name", "leo") == 0
-    rows = changes(tmp_path / "leo.csv")
-    assert [(row["at_s"], row["delay_ms"]) for row in rows if "delay_ms" in row] == [
-        (0, 20),
-        (0.5, 21),
-    ]
-    assert [row["rate_bps"] for row in rows if "rate_bps" in row] == [12_112_000]
-
-
-def irtt_json(rtts_ms: Sequence[float | None]) -> str:
-    trips = []
-    for number, rtt_ms in enumerate(rtts_ms):
-        lost, delay = ("true_up", {}) if rtt_ms is None else ("false", {"rtt": round(rtt_ms * 1e6)})
-        trips.append({"seqno": number, "lost": lost, "delay": delay})
-    return json.dumps({"config": {"params": {"interval": 10_000_000}}, "round_trips": trips})
-
-
-def test_irtt_says_delay_and_loss(tmp_path: Path) -> None:
-    rtts: list[float | None] = [40.0] * 100 + [50.0] * 90 + [None] * 10
-    (tmp_path / "dish.json.gz").write_bytes(gzip.compress(irtt_json(rtts).encode()))
-    words = [str(tmp_path / "dish.json.gz"), "--rate", "50mbit"]
-    assert imported(tmp_path, *words) == 0
-    rows = changes(tmp_path / "dish.csv")
-    assert [(row["at_s"], row["delay_ms"]) for row in rows if "delay_ms" in row] == [
-        (0, 20),
-        (1, 30),
-    ]
-    assert [(row["at_s"], row["loss"]) for row in rows if "loss" in row] == [(0, 0), (1.9, 1)]
-
-
 @pytest.mark.parametrize("begin", ["1700000000.00", "1700000000000", "1700000000000000000"])
 def test_a_probes_csv_tells_the_directions_apart_whatever_its_times_are_in(
     tmp_path: Path, begin: str
@@ -150,30 +115,6 @@ def test_a_probes_csv_tells_the_directions_apart_whatever_its_times_are_in(
     ]
     assert [(row["at_s"], row["delay_ms"]) for row in back] == [(0, 15)]
     assert [row["loss"] for row in there if "loss" in row] == [0, 0.01]
-
-
-def test_iperf3_and_flent_say_one_rate_and_one_round_trip(tmp_path: Path) -> None:
-    intervals = []
-    for n in range(10):
-        total = {"start": n, "end": n + 1, "bits_per_second": 1e6 if n < 2 else 95.64e6}
-        intervals.append({"streams": [{"start": n, "rtt": 41_000 + 1000 * n}], "sum": total})
-    (tmp_path / "up.json").write_text(
-        json.dumps({"start": {"test_start": {}}, "intervals": intervals})
-    )
-    flent = {
-        "x_values": [0.0, 1.0, 2.0],
-        "results": {"Ping (ms) ICMP": [30.0, None, 50.0], "TCP upload": [None, 19.128, 19.128]},
-        "metadata": {},
-    }
-    (tmp_path / "rrul.flent.gz").write_bytes(gzip.compress(json.dumps(flent).encode()))
-    assert imported(tmp_path, str(tmp_path / "up.json")) == 0
-    assert imported(tmp_path, str(tmp_path / "rrul.flent.gz")) == 0
-    one, two = (load_profile(str(tmp_path / f"{name}.yaml")) for name in ("up", "rrul"))
-    assert one.forward.rate_bps == pytest.approx(100e6, rel=1e-3)
-    assert one.rtt_ms == 41
-    assert two.forward.rate_bps == pytest.approx(20e6, rel=1e-3)
-    assert two.rtt_ms == 30
-    assert not (tmp_path / "up.csv").exists()
 
 
 def test_retransmissions_are_no_loss_of_the_path_and_that_is_printed(
