@@ -151,7 +151,6 @@ class Study:
         return tuple(entry for entry in self.published if applies_to_run(entry, run))
 
     def expectations_of(self, matrix: str) -> tuple[Expectation, ...]:
-        """Return the expectations of a matrix."""
         return dict(self.matrix_expectations).get(matrix, ())
 
     def requested_plots(self, matrix: str) -> tuple[str, ...]:
@@ -216,10 +215,7 @@ def load_study(name: str, results: Path | None = None) -> Study:
 
 @cache
 def read_study(name: str, path: Path, changed_ns: int) -> Study:
-    """Return the content of a file, cached by modification time.
-
-    Raises BadInput.
-    """
+    """Return the content of a file, cached by modification time. Raises BadInput."""
     return to_study(name, load_experiment(str(path)))
 
 
@@ -238,10 +234,7 @@ def question_keys(name: str, *, quick: bool = False) -> frozenset[str] | None:
 
 @cache
 def question_keys_of_file(path: Path, changed_ns: int, quick: bool) -> frozenset[str]:
-    """Return the questions of a file, cached by modification time.
-
-    Raises BadInput, OSError.
-    """
+    """Return the questions of a file, cached by modification time. Raises BadInput, OSError."""
     experiment = with_repetitions(load_experiment(str(path)), 1)
     keys: set[str] = set()
     for machine, matrix in product(("sandbox", "native"), experiment.matrices):

@@ -442,10 +442,7 @@ def add_results(run: RunFolder) -> RunFolder:
 
 
 def read_total_goodput_mbit(folder: Path) -> float:
-    """Return the total goodput of the flows, as printed on the terminal.
-
-    Raises UnreadableFile.
-    """
+    """Return the total goodput of the flows, as printed on the terminal. Raises UnreadableFile."""
     try:
         return total_goodput_bps(read_json_object(folder / "flows.json")["flows"]) / 1e6
     except BROKEN_RECORDS as error:
@@ -454,10 +451,7 @@ def read_total_goodput_mbit(folder: Path) -> float:
 
 
 def read_measured_flows(folder: Path, flows: tuple[FlowRecord, ...]) -> tuple[FlowRecord, ...]:
-    """Add the measurements of flows.json to the flows.
-
-    Raises UnreadableFile.
-    """
+    """Add the measurements of flows.json to the flows. Raises UnreadableFile."""
     results = {row.name: row for row in read_record(folder / "flows.json", FlowsRecord).flows}
     measured = []
     for flow in flows:
@@ -482,7 +476,6 @@ def read_measured_flows(folder: Path, flows: tuple[FlowRecord, ...]) -> tuple[Fl
 
 
 def numeric_values(values: Mapping[str, object]) -> dict[str, float]:
-    """Return the numbers in an object by key."""
     numbers = {key: finite_number(value) for key, value in values.items()}
     return {key: number for key, number in numbers.items() if number is not None}
 
@@ -498,7 +491,6 @@ def add_checks(run: RunFolder) -> RunFolder:
 
 
 def to_checks(fidelity: FidelityRecord) -> tuple[Check, ...]:
-    """Return the checks with their values as text."""
     return tuple(
         Check(
             check.name,

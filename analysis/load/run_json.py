@@ -118,10 +118,7 @@ def to_directions(path: PathSpec) -> tuple[RunDirection, ...]:
 
 
 def to_flow_records(flows: Sequence[FlowSpec]) -> tuple[FlowRecord, ...]:
-    """Return the flows without results.
-
-    Raises UnreadableFile if two have one name.
-    """
+    """Return the flows without results. Raises UnreadableFile if two have one name."""
     if len({flow.name for flow in flows}) < max(1, len(flows)):
         raise UnreadableFile(f"{FILE}: flows: none, or two of one name")
     return tuple(

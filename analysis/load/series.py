@@ -63,7 +63,6 @@ class TimeSeries:
 
     @classmethod
     def from_instants(cls, values: Mapping[float, float]) -> TimeSeries:
-        """Construct a series from a value for each instant."""
         import numpy as np
 
         instants = sorted(values)
@@ -78,18 +77,18 @@ def empty_series() -> TimeSeries:
 # -- series
 
 
-def flow_rates(run: RunFolder, window_s: float, origin_s: float = 0.0) -> dict[str, TimeSeries]:
+def flow_rates(run: RunFolder, window_s: float) -> dict[str, TimeSeries]:
     """Return each flow's rate in windows of the given length.
 
-    `t_s` is the end of a window, `origin_s` the beginning of one. A TCP rate counts bytes
-    acknowledged by the receivers, SACKed segments included (delivered_pkts × mss over all sockets
-    of the flow), so a loss causes neither a gap nor a burst. A UDP rate is reported by the
-    receiver, in its own intervals. The first and last window cover only the time when the flow was
-    active, and are omitted if that is less than half a window.
+    `t_s` is the end of a window. A TCP rate counts bytes acknowledged by the receivers, SACKed
+    segments included (delivered_pkts × mss over all sockets of the flow), so a loss causes neither
+    a gap nor a burst. A UDP rate is reported by the receiver, in its own intervals. The first and
+    last window cover only the time when the flow was active, and are omitted if that is less than
+    half a window.
     """
     curves = {flow.name: delivery_curve_of(run, flow) for flow in run.flows}
     return {
-        name: TimeSeries.from_instants(curve.rates_mbit(window_s, origin_s))
+        name: TimeSeries.from_instants(curve.rates_mbit(window_s))
         for name, curve in curves.items()
         if curve is not None
     }

@@ -69,10 +69,7 @@ def parse_row(row: Mapping[str, str]) -> ShippedMetric:
 
 
 def parse_cluster(text: str) -> RunCluster:
-    """Parse a cluster of runs, such as 180.5x7.
-
-    Raises ValueError.
-    """
+    """Parse a cluster of runs, such as 180.5x7. Raises ValueError."""
     value, _, runs = text.partition("x")
     return RunCluster(float(value), int(runs))
 

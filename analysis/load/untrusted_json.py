@@ -30,10 +30,7 @@ class UnreadableFile(Exception):
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises UnreadableFile.
-    """
+    """Return the JSON object in a file. Raises UnreadableFile."""
     try:
         data = safe_read.read_bytes(path)
     except OSError as error:
@@ -71,7 +68,6 @@ def clean_json_value(value: Any) -> Any:
 
 
 def finite_number(value: object) -> float | None:
-    """Return a finite number, or None for any other value."""
     return float(value) if is_number(value) else None
 
 

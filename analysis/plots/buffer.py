@@ -58,7 +58,6 @@ def horizontal_lines(
 
 
 def plotted_goodputs(table: pd.DataFrame) -> list[float]:
-    """Return all plotted rates."""
     rates = facet.known_values(table, "rate_mbit")
     return metric_values(table, "goodput", link=False) + rates
 

@@ -63,7 +63,6 @@ def mark_cell(place: marks.CellPosition, line: facet.FacetSeries) -> None:
 
 
 def plotted_values(table: pd.DataFrame) -> list[float]:
-    """Return the values of all lines."""
     lines = [f"goodput:{flow}" for flow in flows_of(table)] or ["goodput"]
     return [value for line in lines for value in marks.metric_values(table, line)]
 

@@ -198,7 +198,6 @@ def facet_sort_key(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
 
 
 def metric_and_flow_label(figure: str) -> str:
-    """Return the label of a metric and its flow."""
     flow = figure.partition(":")[2]
     axis = metric_of(figure).axis
     return f"{flow}: {axis}" if flow else axis

@@ -311,7 +311,6 @@ def draw_marks(axes: np.ndarray, run: RunFolder) -> None:
 
 
 def draw_limit(ax: Axes, value: float) -> None:
-    """Plot a named limit."""
     ax.axhline(value, color=FAINT, linestyle=(0, (4, 2)), linewidth=1.1, label="limit")
     label_at_right(ax, "limit", value, FAINT)
 

@@ -42,9 +42,7 @@ MAX_RUNS = 8  # on a figure that fits a page
 
 
 @in_report_style
-def plot_teeth(
-    runs: Sequence[RunFolder], footer: str = "", *, title: str = "", note: str = ""
-) -> Figure:
+def plot_teeth(runs: Sequence[RunFolder], footer: str, *, title: str = "") -> Figure:
     """Plot each run's window after its start-up, and ten seconds from the middle beside it."""
     labels = [label_of(run) for run in runs]
     figure, axes = new_figure(1.0 + 1.5 * len(runs), len(runs), 2, sharey="row")
@@ -59,7 +57,7 @@ def plot_teeth(
         ax.set_xlabel("Time (s)")
     figure.supylabel("cwnd (segments)", fontsize=10.5)
     entries = [legend_entry("cwnd, in its congestion control's colour", color=FAINT, linewidth=1.2)]
-    finish_figure(figure, entries, footer, title, note)
+    finish_figure(figure, entries, footer, title)
     return figure
 
 

@@ -305,7 +305,6 @@ class Facet:
     def __call__(
         self, sheet: FigureInput, caption: str = "", name: str = ""
     ) -> Iterator[ReportFigure]:
-        """Return the figure, if there is a panel."""
         if panels := self.panels(sheet):
             text = caption or self.caption.format(called=sheet.called)
             yield ReportFigure(self.plot(sheet, panels), text, name, self.medians)
@@ -439,10 +438,7 @@ def label_axes(axes: np.ndarray, facet: Facet, panels: Sequence[FacetPanel], pla
 
 
 def tunnel_panels(table: pd.DataFrame, value: MetricAxis, aside: str = "") -> list[FacetPanel]:
-    """Return a panel for each tunnel.
-
-    aside: text appended to the heading of direct.
-    """
+    """Return a panel for each tunnel. aside: text appended to the heading of direct."""
     return [
         panel_of_groups(
             tunnel_title(tunnel) + (aside if tunnel == "direct" else ""),
@@ -454,5 +450,4 @@ def tunnel_panels(table: pd.DataFrame, value: MetricAxis, aside: str = "") -> li
 
 
 def known_values(table: pd.DataFrame, *columns: str) -> list[float]:
-    """Return all known values of some columns."""
     return [float(value) for name in columns for value in table[name] if is_known(value)]

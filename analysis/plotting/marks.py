@@ -240,7 +240,6 @@ def draw_line(
     *,
     width: float = 1.6,
 ) -> None:
-    """Join the points of one series."""
     there = [(x, row_value(row, figure)) for x, row in points if is_known(row_value(row, figure))]
     if len(there) > 1:
         look = {"linestyle": dashes, "linewidth": width, "zorder": 3 + 0.1 / width}
@@ -375,7 +374,6 @@ def published_handles(table: pd.DataFrame, *figures: str, called: str = "study")
 
 
 def diamond_handle(words: str) -> Any:
-    """Return the legend's entry of diamonds."""
     return legend_entry(words, markersize=6, markeredgecolor=FAINT, markeredgewidth=1.5, **DIAMOND)
 
 

@@ -184,10 +184,7 @@ def find_drawing(word: str) -> Drawing:
 
 
 def import_drawing(word: str) -> Drawing:
-    """Import a plot from its file.
-
-    Raises BadInput.
-    """
+    """Import a plot from its file. Raises BadInput."""
     files = declared.drawing_files()
     if word not in files:
         raise BadInput(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")

@@ -365,7 +365,6 @@ def format_thousands(axis: Any) -> None:
 def set_tick_labels(
     axis: Any, marks: Sequence[float], words: Callable[[float], str] = "{:g}".format
 ) -> None:
-    """Set the ticks of an axis and their labels."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(list(marks)))

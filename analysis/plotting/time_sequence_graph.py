@@ -41,9 +41,7 @@ class GraphRow:
 
 
 @in_report_style
-def plot_time_sequences(
-    rows: Sequence[GraphRow], footer: str = "", *, title: str = "", note: str = ""
-) -> Figure:
+def plot_time_sequences(rows: Sequence[GraphRow], footer: str) -> Figure:
     """Plot graphs one below the other."""
     figure, axes = new_figure(0.9 + 2.7 * len(rows), len(rows), 1)
     for ax, row in zip(axes[:, 0], rows, strict=True):
@@ -54,7 +52,7 @@ def plot_time_sequences(
         ax.set_ylabel("Sequence (MB)")
     axes[-1, 0].set_xlabel("Time (s)")
     is_captured = all(row.graph.is_captured for row in rows)
-    finish_figure(figure, legend_entries(is_captured=is_captured), footer, title, note)
+    finish_figure(figure, legend_entries(is_captured=is_captured), footer)
     return figure
 
 
@@ -123,7 +121,7 @@ def legend_entries(*, is_captured: bool) -> list[Any]:
     ]
 
 
-def plot_largest_connection(run: RunFolder, footer: str = "") -> Figure | None:
+def plot_largest_connection(run: RunFolder) -> Figure | None:
     """Plot the largest connection of one run, whole and around its first retransmission.
 
     Further connections are plotted whole. None without a capture or ACKs of one.
@@ -135,5 +133,5 @@ def plot_largest_connection(run: RunFolder, footer: str = "") -> Figure | None:
     what = "first retransmission" if len(graphs[0].retransmissions) else "first round trips"
     rows = [GraphRow(graph.name, graph) for graph in graphs]
     rows.insert(1, GraphRow(what, graphs[0], span_s=span_s))
-    figure: Figure = plot_time_sequences(rows, footer)
+    figure: Figure = plot_time_sequences(rows, "")
     return figure

@@ -20,10 +20,7 @@ PALE = 0.6  # minimum luminance of a field's colour on white paper
 
 
 def add_dark_mode(svg: bytes) -> bytes:
-    """Add dark colours to an SVG.
-
-    Browsers apply them; other programs need the original.
-    """
+    """Add dark colours to an SVG. Browsers apply them; other programs need the original."""
     colours = sorted(set(COLOUR.findall(svg)))
     scale = HAS_SCALE.search(svg) is not None
     dark = {}

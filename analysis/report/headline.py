@@ -80,7 +80,6 @@ def contrast_sentence(metric: Metric, entries: Sequence[HeadlineEntry]) -> str:
 
 
 def format_amount(metric: Metric, entry: HeadlineEntry) -> str:
-    """Format a value with its unit."""
     states = format_clusters(entry.summary.states, metric.show)
     return f"{states or metric.show(entry.summary.median)}{NBSP}{metric.unit}".rstrip(NBSP)
 

@@ -316,10 +316,7 @@ def encode_run(
     differences: Mapping[str, str],
     columns: ColumnStore,
 ) -> Any:
-    """Return one run for the page.
-
-    most: points of a line; None: every sample, exactly.
-    """
+    """Return one run for the page. most: points of a line; None: every sample, exactly."""
     ccs = {flow.name: flow.cc or "" for flow in run.flows}
 
     def line_json(line: PanelLine) -> Any:

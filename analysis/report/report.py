@@ -137,10 +137,7 @@ def render_figure_files(number: int) -> tuple[bytes, bytes, bytes, list[CellRegi
 def save_figures(
     figures: Sequence[Figure],
 ) -> Iterator[tuple[bytes, bytes, bytes, list[CellRegion]]]:
-    """Save figures in parallel on all CPUs.
-
-    Raises OSError.
-    """
+    """Save figures in parallel on all CPUs. Raises OSError."""
     import matplotlib.backends.backend_pdf  # noqa: F401  # once, and not in each process
 
     pdf_fonts.register()
@@ -293,7 +290,6 @@ def template_globals(runs_data: str) -> dict[str, object]:
 
 
 def cell_tooltip(cell: Cell) -> str:
-    """Return the tooltip of a cell."""
     goodput = cell.summary("goodput")
     parts = [
         cell.label,

@@ -219,7 +219,6 @@ class MatrixResults:
 
     @property
     def key(self) -> str:
-        """Return a part of file names."""
         return file_name_part(f"{self.name} {self.variant}".strip())
 
     @property
@@ -301,7 +300,6 @@ def format_variant_setting(key: str, settings: Mapping[str, Scalar]) -> str:
 
 
 def runs_per_cell(matrices: Iterable[MatrixResults]) -> list[int]:
-    """Return the sorted numbers of counted runs of all cells that have any."""
     return sorted(len(cell.counted) for matrix in matrices for cell in matrix.cells if cell.counted)
 
 
@@ -535,7 +533,6 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None
 
 
 def metric_columns(figure: str, summary: Summary | None) -> TableRow:
-    """Return the columns of one metric from its summary, if it has one."""
     interval = summary.interval if summary else None
     return {
         figure: summary.median if summary else None,
@@ -550,10 +547,7 @@ def metric_columns(figure: str, summary: Summary | None) -> TableRow:
 def published_columns(
     run: RunFolder, study: Study, borrow: Mapping[str, RunFolder] | None
 ) -> dict[str, float | str | None]:
-    """Return the published values of a run's cell.
-
-    The entry with most factors takes precedence.
-    """
+    """Return the published values of a run's cell. The entry with most factors takes precedence."""
     other = None if borrow is None else study.published_for(run, borrow)
     columns: dict[str, float | str | None] = {
         "goodput_study": other.goodput_mbit if other else None,

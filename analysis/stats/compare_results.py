@@ -135,10 +135,7 @@ def cells_by_location(matrices: Iterable[MatrixResults]) -> dict[Any, list[Cell]
 
 
 def pair_variants(cells: Sequence[Cell], others: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
-    """Pair the counted variants of one cell with the other folder's.
-
-    Raises BadInput.
-    """
+    """Pair the counted variants of one cell with the other folder's. Raises BadInput."""
     olds = [cell for cell in cells if cell.counted]
     pairs: list[tuple[Cell, Cell]] = []
     for question in dict.fromkeys(map(question_key_of_cell, olds)):

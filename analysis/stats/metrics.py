@@ -97,7 +97,6 @@ window_pkts = cache(series.mean_window_pkts)  # cached per run
 
 
 def wan_share(run: RunFolder) -> float | None:
-    """Return the retransmitted share of segments sent on the WAN."""
     again, sent = run.retransmitted("wan"), run.segments("wan")
     return None if again is None or not sent else again / sent
 
@@ -388,10 +387,7 @@ BY_KEY: Mapping[str, Metric] = MappingProxyType(
 
 
 def metric_of(figure: str) -> Metric:
-    """Return the metric of a name or column, with or without a flow.
-
-    Raises KeyError.
-    """
+    """Return the metric of a name or column, with or without a flow. Raises KeyError."""
     return BY_KEY[figure.partition(":")[0]]
 
 

@@ -178,10 +178,7 @@ def published_divisor(row: TargetComparison) -> float | None:
 
 
 def reasons_table(rows: Sequence[TargetComparison], name: str, title: str) -> Table | None:
-    """Tabulate disagreeing rows by reason, the most frequent first.
-
-    None if all agree.
-    """
+    """Tabulate disagreeing rows by reason, the most frequent first. None if all agree."""
     by_reason: dict[str, list[TargetComparison]] = {}
     for row in rows:
         if row.verdict == DISAGREES:

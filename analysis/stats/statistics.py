@@ -171,6 +171,6 @@ def paired_ratio(first: BySeed, second: BySeed) -> Summary | None:
     return summarise([b / a for a, b in pair_by_seed(first, second) if a > 0])
 
 
-def mean_of_greatest(values: Sequence[float], best: int = 3) -> float | None:
-    """Return the mean of the greatest values ("the fastest 3"); None for too few."""
-    return math.fsum(sorted(values)[-best:]) / best if len(values) >= best else None
+def mean_of_greatest(values: Sequence[float]) -> float | None:
+    """Return the mean of the three greatest values; None for fewer than three."""
+    return math.fsum(sorted(values)[-3:]) / 3 if len(values) >= 3 else None

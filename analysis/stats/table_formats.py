@@ -50,7 +50,6 @@ class Column:
 
 
 def text_columns(**headings: str) -> tuple[Column, ...]:
-    """Return text columns from keys and headings."""
     return tuple(Column(key, heading, numeric=False) for key, heading in headings.items())
 
 
@@ -119,7 +118,6 @@ def format_for_terminal(table: Table) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape text for Markdown."""
     escaped = re.sub(r"([\\|`*_\[\]])", r"\\\1", html.escape(text, quote=False))
     return escaped.replace("\n", " ")
 

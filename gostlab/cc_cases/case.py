@@ -85,7 +85,6 @@ def with_unit(value: float, unit: str) -> str:
 
 
 def check_condition(label: str, is_met: object) -> Condition:
-    """Return a check of a condition."""
     return Condition(label, bool(is_met))
 
 
@@ -107,7 +106,6 @@ class CaseOutcome:
 
     @classmethod
     def of(cls, evaluate: Callable[[], Iterable[BoundCheck | Condition]]) -> CaseOutcome:
-        """Evaluate a case's checks."""
         findings: list[CaseFinding] = []
         try:
             findings.extend(check.finding for check in evaluate())

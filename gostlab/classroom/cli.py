@@ -15,7 +15,6 @@ from gostlab.cli.common import JSON, Verb, add_actions, declare_flag, jobs_optio
 
 
 def lazy_command(module: str, function: str) -> Callable[[argparse.Namespace], int]:
-    """Return a function that imports and calls a function of this package."""
 
     def call(arguments: argparse.Namespace) -> int:
         return int(getattr(import_module(f"{__package__}.{module}"), function)(arguments))

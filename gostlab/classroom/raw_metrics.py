@@ -348,7 +348,6 @@ def nearly_equal(one: Any, other: float) -> bool:
 
 
 def flow_of(records: RawRecords, name: str | None) -> FlowSpec:
-    """Return a flow by its name, or the first flow."""
     flows = [flow for flow in records.run.flows if name in (None, flow.name)]
     if not flows:
         raise UnreadableRecord(f"no flow is called {name}")

@@ -196,10 +196,7 @@ def draw_number(ticket: str, name: str) -> int:
 
 
 def read_secret(path: Path | None) -> bytes | None:
-    """Return a course's secret from its file, or None without a path.
-
-    Raises BadInput.
-    """
+    """Return a course's secret from its file, or None without a path. Raises BadInput."""
     if path is None:
         return None
     try:

@@ -162,7 +162,6 @@ class Verb:
     parser: Mapping[str, object] = field(default_factory=dict)  # extra arguments of add_parser
 
     def add_to(self, verbs: Any, name: str, says: str) -> ArgumentParser:
-        """Add a parser for the verb."""
         options: dict[str, object] = {"help": says, "description": says}
         if self.example:
             options["epilog"] = f"example: {self.example}"
@@ -199,7 +198,6 @@ def declare_repeatable_option(name: str, metavar: str, says: str) -> AddArgument
 
 
 def add_actions(verb: argparse.ArgumentParser) -> Any:
-    """Add the parsers of a verb's actions."""
     return verb.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 

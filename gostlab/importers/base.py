@@ -200,7 +200,6 @@ def json_format(
     keys: Sequence[str],
     read: Callable[[Any], PathRecording],
     parse: Callable[[str], Any] = parse_json,
-    vague: int = 0,
 ) -> ImportFormat:
     """Return a format whose only file is a JSON object, recognised by some of its keys.
 
@@ -221,7 +220,7 @@ def json_format(
             reason = f"{type(error).__name__}: {error}"
             raise UnreadableRecording(f"{label}: not {file} ({reason})") from None
 
-    return ImportFormat(name, description, (file,), recognises, read_text, vague)
+    return ImportFormat(name, description, (file,), recognises, read_text)
 
 
 # -- numbers

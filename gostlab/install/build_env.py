@@ -56,7 +56,6 @@ class InstallContext:
         return self.cache / "build" / f"apt-{self.step.replace(' ', '-')}"
 
     def log(self, name: str) -> Path:
-        """Return the path of a log."""
         return self.cache / "log" / f"{name}.log"
 
 

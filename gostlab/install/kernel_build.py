@@ -319,8 +319,10 @@ echo o >/proc/sysrq-trigger
 sleep 10
 """
 
+BOOT_TIMEOUT_S = 30.0
 
-def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float | None:
+
+def boot_time_s(kernel: Path, scratch: Path) -> float | None:
     """Boot a kernel with a script that powers it off; None if it fails.
 
     The guest sees the host's files, and its memory is in `scratch`: a container's /dev/shm is often
@@ -340,7 +342,7 @@ def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float |
         *locate.seccomp_args(kernel),
     ]
     try:
-        output = locate.read_output(["env", f"TMPDIR={scratch.absolute()}", *boot], timeout_s)
+        output = locate.read_output(["env", f"TMPDIR={scratch.absolute()}", *boot], BOOT_TIMEOUT_S)
     finally:
         init.unlink()
     return time.monotonic() - started if "gostlab boots" in output else None

@@ -554,10 +554,10 @@ def elf_machine() -> int:
         return int.from_bytes(file.read(20)[18:20], "little")
 
 
-def find_gosts(cache: Path | None = None) -> dict[str, TunnelBinary]:
+def find_gosts() -> dict[str, TunnelBinary]:
     """Return the GOSTs that were added or fetched, by their names in an experiment."""
     gosts: dict[str, TunnelBinary] = {}
-    for binary in sorted(versions_of("gost", "*/gost", cache)):
+    for binary in sorted(versions_of("gost", "*/gost")):
         record = read_json(binary.with_name("gost.json")) or {}
         version = GostVersion(
             str(record.get("version") or binary.parent.name), str(record.get("go", ""))

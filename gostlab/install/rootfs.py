@@ -109,15 +109,15 @@ class PinnedPackage:
         return f"{self.package} {self.version}"
 
 
-def read_lock(file: Path = LOCK) -> list[PinnedPackage]:
+def read_lock() -> list[PinnedPackage]:
     """Return the packages of the root."""
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = LOCK.read_text(encoding="utf-8").splitlines()
     return [PinnedPackage(*line.split()) for line in lines if line and not line.startswith("#")]
 
 
-def snapshot_time(file: Path = LOCK) -> str:
+def snapshot_time() -> str:
     """Return the time at which the mirror had all packages, in the format of snapshot archives."""
-    return re.findall(r"\b\d{8}T\d{6}Z\b", file.read_text(encoding="utf-8"))[0]
+    return re.findall(r"\b\d{8}T\d{6}Z\b", LOCK.read_text(encoding="utf-8"))[0]
 
 
 # -- locate a root

@@ -93,9 +93,7 @@ class ConformanceOptions:
 def conform(
     order: ConformanceOptions, folder: Path, *, jobs: int | None, say: Callable[[str], None]
 ) -> ConformanceResult:
-    """Run an order's scripts without a result.
-
-    Raises MachineError, ResultsError, OSError."""
+    """Run an order's scripts without a result. Raises MachineError, ResultsError, OSError."""
     folder_of_kernel = folder / "conform" / f"{order.kernel}-{order.version}"
     with results.experiment_lock(folder, f"conform-{order.kernel}", shared=False):
         known = run_scripts(order, order.names, folder_of_kernel, [], jobs, say)

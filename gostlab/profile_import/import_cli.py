@@ -167,10 +167,7 @@ def default_name(path: Path) -> str:
 
 
 def read_recording(path: Path) -> Recording:
-    """Return a file's text, decompressed if it is gzipped; - is standard input.
-
-    Raises BadInput.
-    """
+    """Return a file's text, decompressed if it is gzipped; - is standard input. Raises BadInput."""
     label = STDIN_LABEL if path == STDIN else display_path(path)
     try:
         if path == STDIN:
@@ -196,10 +193,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def check_files(format: ImportFormat, recordings: Sequence[Recording]) -> None:
-    """Require as many files as a format takes, of UTF-8 unless it takes others.
-
-    Raises BadInput.
-    """
+    """Require as many files as a format takes, of UTF-8 unless it takes others. Raises BadInput."""
     min_files = len(format.files) - format.optional_files
     if not min_files <= len(recordings) <= len(format.files):
         count = f"{min_files} or {len(format.files)}" if format.optional_files else f"{min_files}"

@@ -167,10 +167,7 @@ def profile_name(given: str | None, source: str, max_length: int = 60) -> str:
 
 
 def check_output(out: Path, name: str, suffixes: Sequence[str], *, force: bool) -> None:
-    """Check that a profile can be written, and that none would be replaced.
-
-    Raises BadInput.
-    """
+    """Check that a profile can be written, and that none would be replaced. Raises BadInput."""
     if not out.is_dir() and out != OWN_PROFILES:
         raise BadInput(f"--out {out}: no such folder")
     try:

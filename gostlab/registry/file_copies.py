@@ -23,7 +23,6 @@ UNUSED_AFTER_S = 30 * 86400.0
 
 
 def digest_of_files(digests: Mapping[str, str]) -> str:
-    """Return the digest of files from that of each by its name."""
     listed = "".join(f"{name}\0{digest}\0" for name, digest in sorted(digests.items()))
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()[:DIGITS]
 

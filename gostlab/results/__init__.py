@@ -213,10 +213,7 @@ def needed_files() -> list[str]:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file or a folder of any depth and modes, without following links.
-
-    Raises OSError.
-    """
+    """Remove a file or a folder of any depth and modes, without following links. Raises OSError."""
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -24,10 +24,10 @@ def read_log(folder: Path) -> list[str]:
     return tail.decode("utf-8", "replace").splitlines()
 
 
-def explain_kernel_death(folder: Path, max_lines: int = 3) -> str:
+def explain_kernel_death(folder: Path) -> str:
     """Return the lines of a log that report a kernel's failure, else its last line."""
     if not (folder / "log.txt").exists():
         return "it left no log"
     lines = [line.strip() for line in read_log(folder) if line.strip()]
     reports = [line for line in lines if ERROR_REPORT.search(line)]
-    return "; ".join(reports[:max_lines]) or (lines[-1] if lines else "its log is empty")
+    return "; ".join(reports[:3]) or (lines[-1] if lines else "its log is empty")

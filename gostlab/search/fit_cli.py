@@ -208,7 +208,6 @@ def format_range(least_mbit: float | None, most_mbit: float | None) -> str:
 
 
 def verdict(row: FittedRow) -> str:
-    """Return the verdict on a number."""
     if row.lab_mbit is None:
         return "no run"
     if row.in_band:

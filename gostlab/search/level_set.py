@@ -293,7 +293,6 @@ def make_requests(
     *,
     full_length: bool = True,
 ) -> list[ProposedRun]:
-    """Return requests for runs of some numbers at some positions."""
     return [
         ProposedRun(position, number, full_length, repetition)
         for repetition in range(1, repetitions + 1)

@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import MACHINES
@@ -96,14 +95,14 @@ class MeasuredMachine:
     )
 
 
-def machine_names(folder: Path = MACHINES) -> tuple[str, ...]:
+def machine_names() -> tuple[str, ...]:
     """Return the valid names of an experiment's machine."""
-    return (UNIFORM, *names_in(folder))
+    return (UNIFORM, *names_in(MACHINES))
 
 
-def load_measured(name_or_path: str, folder: Path = MACHINES) -> MeasuredMachine:
+def load_measured(name_or_path: str) -> MeasuredMachine:
     """Return a table by its name or file. Raises BadInput."""
-    path = find_document(name_or_path, folder, "machine")
+    path = find_document(name_or_path, MACHINES, "machine")
     document = load_document(path)
     machine = record_reader(MeasuredMachine)(document)
     if machine.name != path.stem:

@@ -121,7 +121,6 @@ class Bound:
 
 
 def metric_names() -> list[str]:
-    """Return the names of the metrics that a run or a flow has, and verdict."""
     known = metrics_by_name()
     return [VERDICT, *(name for name, metric in known.items() if metric.of_run or metric.of_flow)]
 

@@ -561,7 +561,6 @@ def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> N
 
 
 def experiment_schema() -> JsonSchema:
-    """Return the JSON Schema of an experiment's file."""
     return {
         **document_schema("A gostlab experiment", keys_of(ExperimentFile)),
         "$defs": settings_schemas(),

@@ -291,7 +291,6 @@ class ChangeSpec:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def applied_to(self, direction: Direction) -> Direction:
-        """Return a direction with the new values."""
         return replace(direction, **self.new_values)
 
 

@@ -496,7 +496,6 @@ class PerDirection:
     up: Any
 
     def of(self, direction: str) -> Any:
-        """Return the value of one direction."""
         return self.up if direction == FORWARD else self.down
 
 
@@ -1157,7 +1156,6 @@ def read_override(name: str, text: str, *, origin: str | None = None) -> tuple[S
 
 @cache
 def default_setting(name: str) -> Setting:
-    """Return the default of a setting."""
     return read_level(name, Node("default", None, name, text=DEFAULTS[name]))
 
 

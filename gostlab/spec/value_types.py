@@ -226,7 +226,6 @@ def one_for_all(read: Reader[int], **words: Any) -> Reader[Any]:
 
 
 def per_host(read: Reader[int], *words: str) -> Reader[Any]:
-    """Return a reader of one value for all hosts, of some words, or of values by host."""
     for_all = one_for_all(read, **{word: word for word in words}) if words else read
     return scalar_or_mapping(for_all, by_name_reader(END, read, "host", "{client: 2, target: 4}"))
 

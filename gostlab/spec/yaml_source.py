@@ -261,7 +261,6 @@ class Parser:
 
 
 def join_key_path(key: str, name: str) -> str:
-    """Return the key path of a field."""
     field = quoted(name)[1:-1]
     return f"{key}.{field}" if key else field
 
@@ -299,7 +298,6 @@ class Reader(Generic[T]):
         return self(Node(origin, None, "", text=text))
 
     def to(self, make: Callable[[T], U]) -> Reader[U]:
-        """Return a reader that converts the value."""
         return Reader(lambda node: make(self(node)), self._schema, self.unit)
 
 

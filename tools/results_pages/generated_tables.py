@@ -88,10 +88,7 @@ class TableQuery:
 
 
 def read_mark(text: str, location: str, folder: Path) -> TableQuery:
-    """Parse the arguments of a mark.
-
-    folder: base of `since`. Raises BadInput.
-    """
+    """Parse the arguments of a mark. folder: base of `since`. Raises BadInput."""
     first, *others = text.split()
     experiment, slash, matrices = first.partition("/")
     if not slash or not matrices:
@@ -124,10 +121,7 @@ def read_mark(text: str, location: str, folder: Path) -> TableQuery:
 
 
 def update_text(page: Path, template: str) -> None:
-    """Rewrite a page's text from its template, keeping the text between marks.
-
-    Raises OSError.
-    """
+    """Rewrite a page's text from its template, keeping the text between marks. Raises OSError."""
     before = page.read_text(encoding="utf-8") if page.exists() else ""
     filled = {match["asked"]: match[0] for match in BLOCK.finditer(before)}
     write_whole(page, BLOCK.sub(lambda match: filled.get(match["asked"], match[0]), template))
@@ -225,10 +219,7 @@ def fill(page: Path, load: Load, root: Path, none: WithoutRuns | None = None) ->
 
 
 def table_of(query: TableQuery, load: Load) -> list[str] | None:
-    """Return the lines of a table; None without matching runs.
-
-    Raises BadInput.
-    """
+    """Return the lines of a table; None without matching runs. Raises BadInput."""
     study = load_study(query.experiment)
     known = [name for name, _ in study.matrix_titles]
     for name in query.matrices:
