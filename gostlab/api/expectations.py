@@ -66,9 +66,8 @@ def write_junit(
         suite = ElementTree.SubElement(root, "testsuite", name=outcome.experiment)
         add_cell_cases(suite, outcome)
         for judgement in judged.get(outcome.experiment, ()):
-            case = add_case(
-                suite, outcome.experiment, judgement.matrix, f"{judgement.cell}: {judgement.name}"
-            )
+            classname = f"{outcome.experiment}.{judgement.matrix}"
+            case = add_case(suite, classname, f"{judgement.cell}: {judgement.name}")
             add_junit_properties(
                 case, value=judgement.value, run=judgement.run, folder=judgement.folder
             )
@@ -80,10 +79,15 @@ def write_junit(
                     f"{judgement.name}: {value}{judgement.reason}",
                     judgement.folder,
                 )
-        counts = {"tests": "testcase", "failures": ".//failure", "errors": ".//error"}
-        counts |= {"skipped": ".//skipped"}
-        for name, path in counts.items():
-            suite.set(name, str(len(suite.findall(path))))
+    return write_suites(file, root)
+
+
+def write_suites(file: Path, root: ElementTree.Element) -> Path:
+    """Write test suites with the counts of their cases. Raises OSError."""
+    tags = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+    for suite in root:
+        for name, tag in tags.items():
+            suite.set(name, str(len(suite.findall(f".//{tag}"))))
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return write_whole(file, text + b"\n")
@@ -97,7 +101,7 @@ def add_cell_cases(suite: ElementTree.Element, outcome: ExperimentResult) -> Non
     for ends in cells.values():
         run = ends[0].run
         name = f"{cell_label(run.factors) or run.matrix}: its runs"
-        case = add_case(suite, outcome.experiment, run.matrix, name)
+        case = add_case(suite, f"{outcome.experiment}.{run.matrix}", name)
         seconds = sum(float(end.status.get("wall_s") or 0) for end in ends)
         case.set("time", f"{seconds:.3f}")
         for end in ends:
@@ -112,13 +116,9 @@ def add_cell_cases(suite: ElementTree.Element, outcome: ExperimentResult) -> Non
                 break  # a case has one result
 
 
-def add_case(
-    suite: ElementTree.Element, experiment: str, matrix: str, name: str
-) -> ElementTree.Element:
-    attributes = {"classname": f"{experiment}.{matrix}", "name": name}
-    return ElementTree.SubElement(
-        suite, "testcase", {k: clean_for_xml(v) for k, v in attributes.items()}
-    )
+def add_case(suite: ElementTree.Element, classname: str, name: str) -> ElementTree.Element:
+    attributes = {"classname": clean_for_xml(classname), "name": clean_for_xml(name)}
+    return ElementTree.SubElement(suite, "testcase", attributes)
 
 
 def add_junit_properties(case: ElementTree.Element, **values: str) -> None:

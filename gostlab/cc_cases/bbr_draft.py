@@ -15,6 +15,7 @@ from gostlab.cc_cases.case import (
     NeverHappened,
     check_condition,
     check_near,
+    upper_median,
 )
 from gostlab.cc_cases.scenarios import BDP_PKTS, PAYLOAD, RATE_BPS, StateRow, Trace
 
@@ -32,13 +33,6 @@ MIN_PIPE_CWND = 4
 def appendix(number: int, title: str, scenario: str) -> Declare:
     """Return a decorator that declares a case of Appendix A."""
     return BBR.case(f"bbr-a{number}", title, f"{DRAFT}, A.{number}", scenario, STANDARD)
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the upper median. Raises NeverHappened without values."""
-    if not values:
-        raise NeverHappened("no ACK in the part of the scenario that the case is about")
-    return sorted(values)[len(values) // 2]
 
 
 def largest(values: Sequence[float], what: str) -> float:
@@ -196,7 +190,7 @@ def a12(trace: Trace) -> Checks:
 @appendix(13, "ProbeBW_CRUISE keeps the rate although ACKs are aggregated", "aggregation")
 def a13(trace: Trace) -> Checks:
     cruise = [row for row in trace.of("CRUISE") if row["t"] > 2]
-    rate = median([row["delivery_rate_bps"] for row in cruise])
+    rate = upper_median([row["delivery_rate_bps"] for row in cruise])
     yield BoundCheck("median delivery rate / the link's rate", rate / (RATE_BPS * PAYLOAD), low=0.9)
     least = min(row["extra_acked_pkts"] for row in cruise)
     yield BoundCheck("least extra_acked", least, low=11, unit="packets")
@@ -241,7 +235,7 @@ def a16(trace: Trace) -> Checks:
 @appendix(17, "A policer's rate is kept", "policer")
 def a17(trace: Trace) -> Checks:
     late = [row for row in trace.rows if row["t"] > 6]
-    rate = median([row["delivery_rate_bps"] for row in late])
+    rate = upper_median([row["delivery_rate_bps"] for row in late])
     lost = late[-1]["lost_pkts"] - late[0]["lost_pkts"]
     carried = 10e6 / 8 / 1514 * (late[-1]["t"] - late[0]["t"])
     yield BoundCheck("lost share", 100 * lost / carried, high=5, unit="%")

@@ -7,7 +7,7 @@ A case is a run or a scenario, and checks: values with the bounds that a documen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,15 @@ Declare = Callable[[Evaluate], Evaluate]
 
 class NeverHappened(Exception):
     """Report that what a case is about did not happen: the case fails."""
+
+
+def upper_median(
+    values: Sequence[float], what: str = "ACK in the part of the scenario that the case is about"
+) -> float:
+    """Return the upper median. Raises NeverHappened without values."""
+    if not values:
+        raise NeverHappened(f"no {what}")
+    return sorted(values)[len(values) // 2]
 
 
 class NotShown(Exception):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from gostlab.api.expectations import clean_for_xml
+from gostlab.api.expectations import add_case, add_text, clean_for_xml, write_suites
 from gostlab.atomic_write import write_whole
 from gostlab.cc_cases.case import FAILED, NOT_APPLICABLE, PASSED, CaseResult
 from gostlab.registry.folders import ANALYSIS
@@ -58,27 +58,16 @@ def write_junit(file: Path, label: str, results: Sequence[CaseResult]) -> Path:
     Raises OSError.
     """
     root = ElementTree.Element("testsuites", name="gostlab")
-    suite = ElementTree.SubElement(
-        root, "testsuite", name=clean_for_xml(label), tests=str(len(results))
-    )
-    states = Counter(result.outcome.state for result in results)
-    suite.set("failures", str(states[FAILED]))
-    suite.set("skipped", str(states[NOT_APPLICABLE]))
+    suite = ElementTree.SubElement(root, "testsuite", name=clean_for_xml(label))
     for result in results:
-        name = f"{result.case.name}: {result.case.title}"
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=clean_for_xml(label), name=clean_for_xml(name)
-        )
+        case = add_case(suite, label, f"{result.case.name}: {result.case.title}")
         case.set("time", f"{result.seconds:.3f}")
-        message = clean_for_xml(f"{result.value} ({result.bound or result.case.source})")
+        message = f"{result.value} ({result.bound or result.case.source})"
         if result.outcome.state == FAILED:
-            failure = ElementTree.SubElement(case, "failure", message=message)
-            failure.text = clean_for_xml("\n".join(map(str, result.folders)))
+            add_text(case, "failure", message, "\n".join(map(str, result.folders)))
         elif result.outcome.state == NOT_APPLICABLE:
-            ElementTree.SubElement(case, "skipped", message=message)
-    ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return write_whole(file, text + b"\n")
+            ElementTree.SubElement(case, "skipped", message=clean_for_xml(message))
+    return write_suites(file, root)
 
 
 def write_page(file: Path, label: str, kernel: str, results: Sequence[CaseResult]) -> Path:

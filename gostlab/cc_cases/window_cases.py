@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gostlab.cc_cases.case import BoundCheck, Condition, Evaluators, NeverHappened, check_near
+from gostlab.cc_cases.case import (
+    BoundCheck,
+    Condition,
+    Evaluators,
+    NeverHappened,
+    check_near,
+    upper_median,
+)
 from gostlab.results.run_result import RunResult
 
 if TYPE_CHECKING:
@@ -88,12 +95,6 @@ def find_cycles(acks: pd.DataFrame) -> Iterator[tuple[WindowCut, np.ndarray, np.
         inside = (t_s > cut.t_s + 3 * RTT_S) & (t_s < following.t_s - RTT_S)
         if inside.sum() > MIN_CUTS:
             yield cut, t_s[inside], cwnd[inside]
-
-
-def median(values: list[float], what: str) -> float:
-    if not values:
-        raise NeverHappened(f"no {what}")
-    return sorted(values)[len(values) // 2]
 
 
 @WINDOW.case(
@@ -199,7 +200,7 @@ def congestion_avoidance(end: RunResult) -> Checks:
         float(cwnd[-1] - cwnd[0]) / (float(t_s[-1] - t_s[0]) / RTT_S)
         for _, t_s, cwnd in find_cycles(require_acks(end))
     ]
-    slope = median(slopes, "time between losses")
+    slope = upper_median(slopes, "time between losses")
     yield BoundCheck("median growth per round trip", slope, 0.8, 1.1, "segments")
 
 
@@ -241,7 +242,7 @@ def cubic_response(end: RunResult) -> Checks:
 )
 def cubic_beta(end: RunResult) -> Checks:
     left = [cut.left for cut in find_cuts(require_acks(end))]
-    share = median(left, "losses")
+    share = upper_median(left, "losses")
     yield check_near("median share of the window that a loss leaves", share, CUBIC_BETA, 0.03)
 
 
@@ -265,7 +266,7 @@ def cubic_function(end: RunResult) -> Checks:
         k_s = np.cbrt((w_max - cut.after_pkts) / CUBIC_C)
         expected = CUBIC_C * (t_s - cut.t_s - k_s) ** 3 + w_max
         deviations.append(float(np.median(np.abs(cwnd / expected - 1))))
-    deviation = 100 * median(deviations, "time between losses")
+    deviation = 100 * upper_median(deviations, "time between losses")
     yield BoundCheck("median distance from W_cubic(t)", deviation, high=5, unit="%")
 
 

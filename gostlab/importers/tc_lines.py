@@ -65,7 +65,6 @@ QUEUES = {"pfifo": "fifo", "bfifo": "bfifo"} | {
 INCOMING, OUTGOING = "incoming", "outgoing"  # the packets that a filter is for
 # Qdiscs with classes, of which one leaf carries the path.
 CLASSFUL = ("htb", "hfsc", "prio", "drr", "qfq", "ets", "mq", "multiq", "cbq")
-IGNORED = ("noqueue", "pfifo_fast", "fq", "fq_codel", "mq", "clsact", "ingress")
 MAX_LINES = 20_000
 
 NETEM_WORDS = (

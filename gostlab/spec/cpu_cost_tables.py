@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import MACHINES
@@ -95,9 +96,9 @@ class MeasuredMachine:
     )
 
 
-def machine_names() -> tuple[str, ...]:
+def machine_names(folder: Path = MACHINES) -> tuple[str, ...]:
     """Return the valid names of an experiment's machine."""
-    return (UNIFORM, *names_in(MACHINES))
+    return (UNIFORM, *names_in(folder))
 
 
 def load_measured(name_or_path: str) -> MeasuredMachine:
