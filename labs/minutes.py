@@ -60,7 +60,7 @@ def estimate(lab: CourseLab) -> LabMinutes:
     if lab.rank is not None:
         page = re.sub(r"(?ms)^## How you are ranked$.*?(?=^## )", "", page)
     questions = re.search(r"(?ms)^## Questions$(.*?)(?=^## )", page)
-    asked = re.split(r"(?m)^- ", questions[1])[1:] if questions else []
+    question_texts = re.split(r"(?m)^- ", questions[1])[1:] if questions else []
     points = [point for point in lab.points if point.answer]
     predicted = [point for point in points if point.is_prediction]
     numbers = sum(point.within is not None for point in predicted)
@@ -68,16 +68,17 @@ def estimate(lab: CourseLab) -> LabMinutes:
     by_hand = sum(point.points for point in points if point.by_hand)
     drawn = load_experiment(str(lab.experiment_path)).matrices
     figures = {name for matrix in drawn for name in matrix.draw if f"*{name}*" in page}
-    own = EXPERIMENT_MIN if lab.own else 0.0
+    own_experiment_min = EXPERIMENT_MIN if lab.own else 0.0
     return LabMinutes(
         read=len(page.split()) / WORDS_PER_MINUTE,
         predict=COMPUTED_MIN * numbers + CHOSEN_MIN * (len(predicted) - numbers),
-        steps=STEPS_MIN + own,
+        steps=STEPS_MIN + own_experiment_min,
         runs=machine_s(lab) / 60,
         look=FIGURE_MIN * len(figures),
         answer=READ_MIN * read,
         write=WRITTEN_MIN_PER_POINT * by_hand,
-        questions=QUESTION_MIN * sum("asked on the" not in " ".join(one.split()) for one in asked),
+        questions=QUESTION_MIN
+        * sum("asked on the" not in " ".join(one.split()) for one in question_texts),
     )
 
 

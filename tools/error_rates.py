@@ -209,7 +209,7 @@ def calibration_rows(
         median = statistics.median(values)
         deviation = percent(statistics.stdev(values) / median)
         band = " to ".join(f"{bound:.4g}" for bound in calibrate_band(values))
-        row = (name, len(values), f"{median:.4g}", deviation, band, targets[0].asked)
+        row = (name, len(values), f"{median:.4g}", deviation, band, targets[0].expected)
         rows.append(f"| {' | '.join(map(str, row))} |")
     return rows
 

@@ -42,7 +42,7 @@ class FlowRecord:
     """
 
     name: str
-    kind: str  # a type of traffic: tcp, udp, …
+    traffic_type: str  # a type of traffic: tcp, udp, …
     cc: str | None  # None for UDP
     streams: int
     direction: str  # upload | download
@@ -67,7 +67,7 @@ class FlowRecord:
     @property
     def competes(self) -> bool:
         """Return whether the flow takes all of the rate that it gets; fairness covers these."""
-        declaration = traffic_kinds().get(self.kind)
+        declaration = traffic_kinds().get(self.traffic_type)
         return (declaration is None or declaration.is_greedy) and self.rate_bps is None
 
 
@@ -124,7 +124,7 @@ def to_flow_records(flows: Sequence[FlowSpec]) -> tuple[FlowRecord, ...]:
     return tuple(
         FlowRecord(
             name=replace_controls(flow.name),
-            kind=replace_controls(flow.kind),
+            traffic_type=replace_controls(flow.traffic_type),
             cc=None if flow.cc is None else replace_controls(flow.cc),
             streams=flow.streams,
             direction=flow.direction,

@@ -239,7 +239,7 @@ def rows_by_flow(run: RunFolder) -> dict[str, list[SocketRow]]:
 def delivery_curve_of(run: RunFolder, flow: FlowRecord) -> DeliveryCurve | None:
     """Return the delivery curve of a flow; None if it was not recorded."""
     start_s, end_s = flow_span_s(flow)
-    if flow.kind == "udp":
+    if flow.traffic_type == "udp":
         return udp_curve(run, flow, start_s, end_s)
     by_flow = rows_by_flow(run)
     instants = sorted({row["t_s"] for rows in by_flow.values() for row in rows})

@@ -20,7 +20,9 @@ def mark_cell_and_direct(place: CellPosition, line: facet.FacetSeries) -> None:
         place.ax.axvline(value, color=place.colour, **look)
 
 
-GOODPUT = facet.MetricAxis(facet.from_zero(1.08, least=0.1), mark=mark_cell_and_direct, own=True)
+GOODPUT = facet.MetricAxis(
+    facet.from_zero(1.08, least=0.1), mark=mark_cell_and_direct, scaled_per_panel=True
+)
 
 
 def panels(sheet: FigureInput) -> list[facet.FacetPanel]:

@@ -36,7 +36,9 @@ def scale_retransmission_axis(ax: Axes, way: Literal["x", "y"], table: pd.DataFr
 
 def has_load_traffic(sweep: MatrixInput) -> bool:
     """Return whether there is traffic other than pings."""
-    return any(flow.kind != "ping" for cell in sweep.matrix.cells for flow in cell.example.flows)
+    return any(
+        flow.traffic_type != "ping" for cell in sweep.matrix.cells for flow in cell.example.flows
+    )
 
 
 def panels(sheet: FigureInput) -> list[FacetPanel]:

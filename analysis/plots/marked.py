@@ -69,7 +69,9 @@ def panels(sheet: FigureInput) -> list[facet.FacetPanel]:
     scale = facet.scale_to_medians(1.1, *HEADINGS)
     return [
         facet.panel_of_groups(
-            heading, lines, facet.MetricAxis(scale, name, mark_count, "Packets (number)", own=True)
+            heading,
+            lines,
+            facet.MetricAxis(scale, name, mark_count, "Packets (number)", scaled_per_panel=True),
         )
         for name, heading in HEADINGS.items()
     ]

@@ -33,7 +33,7 @@ def ping_samples(run: RunFolder) -> tuple[np.ndarray, np.ndarray]:
 
 def idle_rtt_ms(run: RunFolder) -> float:
     """Return the idle RTT of a run's ping flow."""
-    return next((flow.rtt_ms for flow in run.flows if flow.kind == "ping"), run.rtt_ms)
+    return next((flow.rtt_ms for flow in run.flows if flow.traffic_type == "ping"), run.rtt_ms)
 
 
 def draw_over_time(ax: Axes, run: RunFolder) -> None:

@@ -26,7 +26,7 @@ def segment_rungs(run: RunFolder) -> tuple[list[float], list[float]]:
 
 def video_cc(run: RunFolder) -> str:
     """Return the congestion control of a run's video, whatever other flows have."""
-    return next((flow.cc for flow in run.flows if flow.kind == "video" and flow.cc), run.cc)
+    return next((flow.cc for flow in run.flows if flow.traffic_type == "video" and flow.cc), run.cc)
 
 
 def draw_rungs(ax: Axes, run: RunFolder) -> None:

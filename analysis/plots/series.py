@@ -161,7 +161,7 @@ def flow_styles(flows: Sequence[FlowRecord]) -> dict[str, tuple[str, Any]]:
 def flow_legend_label(run: RunFolder, flow: FlowRecord) -> str:
     """Return a flow's legend entry: name if several, sender, RTT."""
     offered = f" {flow.rate_bps / 1e6:g} Mbit/s" if flow.rate_bps else ""
-    type_name = cc_name(flow.cc) if flow.cc else flow.kind.upper() + offered
+    type_name = cc_name(flow.cc) if flow.cc else flow.traffic_type.upper() + offered
     streams = f" × {flow.streams}" if flow.streams > 1 else ""
     return ", ".join(
         [*([flow.name] if len(run.flows) > 1 else []), type_name + streams, f"{flow.rtt_ms:g} ms"]
@@ -340,7 +340,7 @@ def draw_memory(ax: Axes, run: RunFolder, limit: Check) -> None:
         annotate(ax, host, middle, (0, 4), fontsize=9, color=INK)
         top = max(top, *mib)
     with suppress(ValueError):
-        limit_mib = float(limit.asked)
+        limit_mib = float(limit.requested)
         draw_limit(ax, limit_mib)
         top = max(top, limit_mib)
     ax.set_ylim(0, top * 1.2)

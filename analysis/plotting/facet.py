@@ -48,7 +48,7 @@ class FacetSeries:
     marker: str = ""  # instead of the look's marker
     dashes: Any = "-"
     flow: str = ""  # flow of the metric: goodput:flow1
-    words: str = ""  # legend label
+    legend_label: str = ""  # legend label
 
 
 def series_by_cc(
@@ -82,7 +82,7 @@ def series_by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[Fac
             style.cc_colour(cc),
             f"lab {cc}",
             marker=style.tunnel_marker(tunnel),
-            words=f"{cc_name(cc)}, {tunnel}",
+            legend_label=f"{cc_name(cc)}, {tunnel}",
         )
         for tunnel in tunnels_of(table)
         for cc in ccs_of(table)
@@ -124,7 +124,7 @@ class MetricAxis:
     figure: str = "goodput"
     mark: Mark = mark_point
     label: str = ""  # "": label of the metric
-    own: bool = False  # scale by the panel's cells instead of all cells
+    scaled_per_panel: bool = False  # scale by the panel's cells instead of all cells
 
     @property
     def axis(self) -> str:
@@ -242,7 +242,7 @@ def cc_patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
 def tunnel_and_cc_handles(table: pd.DataFrame, **look: Any) -> list[Any]:
     """Return the legend's entry of each congestion control with each tunnel."""
     return [
-        style.legend_entry(line.words, color=line.colour, marker=line.marker, **look)
+        style.legend_entry(line.legend_label, color=line.colour, marker=line.marker, **look)
         for line in series_by_tunnel_and_cc(table, table)
     ]
 
@@ -324,7 +324,7 @@ class Facet:
             **self.shared,
         )
         for ax, panel in zip(axes.flat, panels, strict=False):
-            visible = panel.rows if panel.value.own else table
+            visible = panel.rows if panel.value.scaled_per_panel else table
             panel.value.scale(ax, "x" if self.flat else "y", visible)
             panel.behind(ax)
             draw_cells(ax, self, panel, self.series(table, panel.rows))

@@ -101,7 +101,7 @@ class MapTile:
     """One field of a map."""
 
     value: float  # value of its colour; NaN: unknown, an empty field
-    words: str  # text in the centre
+    centre_text: str  # text in the centre
     keys: tuple[str, ...] = ()  # keys of its cells
     degraded: bool = False
     ink: str = style.INK
@@ -168,7 +168,7 @@ def draw_tile(ax: Axes, column: int, line: int, field: MapTile, colour: Any, pt:
     tag_artist(ax.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, **look)), field.keys)
     ink = ON_FIELD.get(field.ink, field.ink) if not math.isnan(field.value) else field.ink
     middle = {"ha": "center", "va": "center", "fontsize": pt, "color": ink}
-    ax.text(column, line, field.words, **middle)
+    ax.text(column, line, field.centre_text, **middle)
     if field.aside:
         corner = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": ink}
         ax.text(column + 0.46, line + 0.44, field.aside, **corner)

@@ -41,7 +41,7 @@ class HeadlineEntry:
         levels = self.cell.label if self.cell.factors else ""
         if self.flow is None:
             return levels
-        flow = f"{self.flow.name}, {cc_name(self.flow.cc or self.flow.kind)}"
+        flow = f"{self.flow.name}, {cc_name(self.flow.cc or self.flow.traffic_type)}"
         return "; ".join(filter(None, (flow, levels)))
 
 

@@ -345,7 +345,7 @@ def encode_run(
         "levels": {name: level_label(name, value, cc_name) for name, value in run.factors},
         "told": dict(differences),
         "checks": [
-            [e.name, e.verdict, f"{e.asked} {e.unit}", f"{e.got} {e.unit}", e.reason]
+            [e.name, e.verdict, f"{e.requested} {e.unit}", f"{e.got} {e.unit}", e.reason]
             for e in run.checks
         ],
         "qdiscs": qdiscs_of(run),

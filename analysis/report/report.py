@@ -303,7 +303,7 @@ class FigureLink(TypedDict):
     """A link over a part of a figure, to the runs of its cells."""
 
     cells: list[str]
-    words: str
+    text: str
     style: str
 
 
@@ -317,7 +317,7 @@ def figure_links(
         style = "left:{:.2%};top:{:.2%};width:{:.2%};height:{:.2%}".format(*at)
         if keys := [key for key in spot.keys if key in linked]:
             cells_text = "; ".join(tooltips.get(key, "") for key in keys)
-            links.append({"cells": keys, "words": f"Runs of {cells_text}", "style": style})
+            links.append({"cells": keys, "text": f"Runs of {cells_text}", "style": style})
     return links
 
 

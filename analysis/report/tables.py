@@ -97,7 +97,7 @@ def optional_columns(table: pd.DataFrame) -> list[Column]:
 def goodput_scope_note(cells: Sequence[Cell]) -> str:
     """State if a goodput excludes UDP or adds up both directions."""
     runs = [cell.example.flows for cell in cells]
-    beside = any({"udp"} < {flow.kind for flow in flows} - {"ping"} for flows in runs)
+    beside = any({"udp"} < {flow.traffic_type for flow in flows} - {"ping"} for flows in runs)
     both = any(len({flow.direction for flow in flows if flow.competes}) > 1 for flows in runs)
     note = " UDP's is not in it: see flow by flow." if beside else ""
     return note + (" It is the sum of both directions." if both else "")
@@ -289,7 +289,7 @@ def problem_reason(run: RunFolder | UnidentifiedRun) -> str:
     if run.error or isinstance(run, UnidentifiedRun):
         return run.error or ""
     return "; ".join(
-        check.reason or f"{check.name}: asked {check.asked} {check.unit}, got {check.got}"
+        check.reason or f"{check.name}: asked {check.requested} {check.unit}, got {check.got}"
         for check in run.checks
         if check.verdict != "ok"
     )

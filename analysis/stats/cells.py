@@ -518,7 +518,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, RunFolder] | None
         **{f"factor:{name}": format_level(value) for name, value in cell.factors},
     }
     for flow in run.flows:
-        row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.kind}
+        row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.traffic_type}
     for figure in dict.fromkeys((*known, *requested)):
         row |= metric_columns(figure, cell.summary(figure) if figure in requested else None)
     other = row["goodput_study"]

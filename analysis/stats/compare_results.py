@@ -76,7 +76,7 @@ class ResultChanges:
     lost: tuple[str, ...]  # cells with counted runs before and none now
     only_before: tuple[str, ...]  # cells without a run after
     only_after: tuple[str, ...]
-    made: tuple[str, ...]  # changed programs: "kernel: 7.3.3 before, 7.3.4 after"
+    program_changes: tuple[str, ...]  # changed programs: "kernel: 7.3.3 before, 7.3.4 after"
 
     @property
     def worse(self) -> list[MetricChange]:

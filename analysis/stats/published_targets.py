@@ -53,7 +53,7 @@ class TargetComparison:
     matrix: str
     cell: str  # label of the levels; the study's if there is no such cell
     figure: str  # label of the metric
-    asked: str  # value, band or both as text
+    expected: str  # value, band or both as text
     got: Summary | None  # summary over counted runs; inf: never converged
     verdict: str  # one of VERDICTS
     source: str
@@ -149,7 +149,7 @@ def compare_cell(
         matrix=cell.matrix if cell else matrix,
         cell=cell.label if cell else cell_label(display_order(levels.items()), cc_name) or matrix,
         figure=metric_label(asked),
-        asked=asked.sentence,
+        expected=asked.sentence,
         got=got,
         verdict=verdict,
         source=published.source,
@@ -253,7 +253,7 @@ def row_texts(row: TargetComparison) -> TableRow:
         "matrix": row.matrix,
         "cell": row.cell + (f" ({row.variant})" if row.variant else ""),
         "figure": row.figure,
-        "asked": row.asked,
+        "asked": row.expected,
         "got": row.got.median if row.got and not row.got.states else None,
         "n": row.n,
         "interval": format_spread(row.got, ratio_text),

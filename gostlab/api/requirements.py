@@ -150,7 +150,7 @@ def congestion_controls() -> list[ListedPart]:
         parameters = f" ({', '.join(control.parameters)})" if control.parameters else ""
         origin = says = from_root(control.source)
         details: dict[str, object] = {"parameters": control.parameters, "sha256": control.sha256}
-        if control.own:
+        if control.is_user_supplied:
             changed = kernel_modules.has_changed(control)
             again = "; changed since: ./lab cc add it again" * changed
             origin, says = control.origin, f"yours, from {control.origin}{again}"

@@ -183,7 +183,7 @@ def is_test_of(test: OwnTest, cell: Cell) -> bool:
     run = cell.example
     same_load = (test.direction, test.streams) == (run.direction, run.streams)
     if test.is_udp or not run.competitors:
-        return same_load and test.is_udp and any(flow.kind == "udp" for flow in run.flows)
+        return same_load and test.is_udp and any(flow.traffic_type == "udp" for flow in run.flows)
     return same_load and test.cc in ("", parse_control(run.cc).name)
 
 

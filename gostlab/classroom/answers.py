@@ -50,10 +50,12 @@ def read_answers(path: Path, lab: CourseLab) -> Answers:
     for section in SECTIONS:
         node = given.get(section)
         wanted = lab.keys(section)
-        written = {} if node is None or node.kind == "nothing" else known_fields(node, wanted)
+        written = (
+            {} if node is None or node.type_phrase == "nothing" else known_fields(node, wanted)
+        )
         for value in written.values():
             if value.items is not None or value.fields is not None:
-                raise value.bad(f"{value.kind} where one answer should be")
+                raise value.bad(f"{value.type_phrase} where one answer should be")
             if len(value.text or "") > MAX_CHARACTERS:
                 raise value.bad(f"more than {MAX_CHARACTERS} characters")
         texts[section] = {

@@ -117,7 +117,7 @@ def compare_verb(arguments: argparse.Namespace) -> int:
         ("no run counts now", changes.lost),
         ("only before", changes.only_before),
         ("only after", changes.only_after),
-        ("made differently", changes.made),
+        ("made differently", changes.program_changes),
     ):
         if cells:
             console.print(f"{heading}: {'; '.join(cells)}", soft_wrap=True)

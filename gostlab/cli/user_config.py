@@ -53,7 +53,7 @@ def set_user_defaults(parser: ArgumentParser) -> None:
 def read_default(node: Node, action: argparse.Action) -> Any:
     """Return a default as the option's own reader takes it. Raises BadInput."""
     if node.text is None:
-        raise node.bad(f"{node.kind}, where a value should be")
+        raise node.bad(f"{node.type_phrase}, where a value should be")
     if action.nargs == 0:
         if node.text not in ("true", "false"):
             raise node.bad_value("neither true nor false")

@@ -46,7 +46,8 @@ def refuse_wrong_path(checks: Sequence[Check]) -> None:
     for idle in checks:
         if idle.verdict == "invalid":
             raise NetworkError(
-                f"before the load, {idle.reason} ({idle.asked} ms asked, {idle.got} ms measured)"
+                f"before the load, {idle.reason} ({idle.requested} ms asked,"
+                f" {idle.got} ms measured)"
             )
 
 

@@ -56,7 +56,7 @@ class Netem(Qdisc):
     # Distribution of the time between slots, which the kernel does not report.
     slot_distribution: tuple[int, ...] | None = None
 
-    kind = "netem"
+    qdisc_kind = "netem"
     # Tolerances are the kernel's resolution: 1 µs, 8 bit/s, 2^-32.
     compared = (
         OptionComparison("limit_pkts", "limit", "packets"),

@@ -137,7 +137,7 @@ def web_programs(run: RunSpec, programs: RunPrograms) -> dict[str, str]:
     versions = {}
     if any(flow.traffic.by_nginx for flow in run.flows):
         versions["nginx"] = first_line([programs.nginx or "nginx", "-v"])
-    if any(flow.kind == "http" for flow in run.flows):
+    if any(flow.traffic_type == "http" for flow in run.flows):
         versions["wget"] = first_line(["wget", "--version"])
     return versions
 

@@ -181,7 +181,9 @@ def check_rates(run: RunSpec, results: Sequence[FlowResult], queues: Sequence[In
     rates = []
     for queue in queues:
         crossing_flows = [flow for flow in run.flows if sends_through(queue, flow)]
-        rows = [results_by_name[flow.name] for flow in crossing_flows if flow.kind != "ping"]
+        rows = [
+            results_by_name[flow.name] for flow in crossing_flows if flow.traffic_type != "ping"
+        ]
         if queue.role == "bottleneck" and rows:
             rates += [carried(run, queue, [row]) for row in rows]
             rates.append(carried(run, queue, rows))
@@ -231,7 +233,7 @@ def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fi
 
 
 def sends_datagrams(result: FlowResult) -> bool:
-    return result.kind == "udp" or result.counted_by == LINKS
+    return result.traffic_type == "udp" or result.counted_by == LINKS
 
 
 def check_tcp_memory(run: RunSpec, probes: Probes, legs: LegsFile) -> Check:

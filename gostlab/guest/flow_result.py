@@ -124,6 +124,10 @@ class Playback(TypedDict):
     switches: int  # changes of the rung between two segments
 
 
+# Keys of flows.json that are not the names of a FlowResult's fields.
+JSON_KEYS = {"traffic_type": "kind", "whole_flow": "whole"}
+
+
 @dataclass(frozen=True)
 class FlowResult:
     """The result of one flow: a row of flows.json.
@@ -133,7 +137,7 @@ class FlowResult:
     """
 
     name: str
-    kind: str
+    traffic_type: str
     started_s: float
     ended_s: float
     goodput_bps: float  # payload that the receiver got
@@ -155,7 +159,7 @@ class FlowResult:
     # Part of the load that rate and counts are of; None: all of the flow's time.
     measured_from_s: float | None = None
     measured_to_s: float | None = None
-    whole: WholeFlow | None = None
+    whole_flow: WholeFlow | None = None
     # tcp, onoff at a rate: share of its samples in which the application limited it (tcp_info's
     # tcpi_delivery_rate_app_limited); None: no sample shows it.
     app_limited_share: float | None = None
@@ -170,7 +174,7 @@ class FlowResult:
             seconds=seconds,
             measured_from_s=from_s,
             measured_to_s=max(from_s, round(to_s, 6)),
-            whole=WholeFlow(
+            whole_flow=WholeFlow(
                 bytes=self.bytes,
                 retransmits=self.retransmits,
                 lost_datagrams=self.lost_datagrams,
@@ -187,8 +191,11 @@ class FlowResult:
     def to_json(self) -> FlowRow:
         """Return the row; fields that only some types have are absent from others."""
         optional = {field_.name for field_ in fields(self) if field_.default is None}
-        row = asdict(self)
-        given = {key: row[key] for key in row if row[key] is not None or key not in optional}
+        given = {
+            JSON_KEYS.get(name, name): value
+            for name, value in asdict(self).items()
+            if value is not None or name not in optional
+        }
         return cast("FlowRow", given)
 
 
@@ -197,7 +204,7 @@ class FlowRun:
     """The time that a flow ran, and its report: the arguments of a plugin's read()."""
 
     name: str
-    kind: str
+    traffic_type: str
     started_s: float
     ended_s: float
     window_s: tuple[float, float] = (0.0, math.inf)  # measured part of the load
@@ -217,7 +224,7 @@ class FlowRun:
         """Return the flow's result from what every type of traffic reports."""
         return FlowResult(
             name=self.name,
-            kind=self.kind,
+            traffic_type=self.traffic_type,
             started_s=self.started_s,
             ended_s=self.ended_s,
             goodput_bps=goodput_bps,

@@ -72,7 +72,7 @@ class OptionComparison(NamedTuple):
 class Qdisc:
     """One queueing discipline, as requested or as read back."""
 
-    kind: str  # the qdisc's name in the kernel
+    qdisc_kind: str  # the qdisc's name in the kernel
     compared: ClassVar[tuple[OptionComparison, ...]] = ()  # options that the kernel shows
     of_class: str = (
         ""  # class with the rate, under which the next qdisc is attached, if there is one
@@ -83,7 +83,9 @@ class Qdisc:
 
         `position` holds tc's arguments for the parent and the handle.
         """
-        return [["tc", "qdisc", verb, "dev", device, *position, self.kind, *self.tc_options()]]
+        return [
+            ["tc", "qdisc", verb, "dev", device, *position, self.qdisc_kind, *self.tc_options()]
+        ]
 
     def tc_options(self) -> list[str]:
         """Return the arguments after the qdisc's name on tc's command line."""

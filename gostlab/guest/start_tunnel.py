@@ -91,7 +91,7 @@ def merge_pairs(run: RunSpec, pairs: Sequence[Tunnel]) -> Tunnel:
 def to_tunnel_binary(part: TunnelJson) -> TunnelBinary:
     return TunnelBinary(
         path=Path(part["path"]),
-        kind=part["kind"],
+        program=part["kind"],
         version=part["version"],
         sha256=part["sha256"],
         helpers=part.get("helpers", {}),

@@ -65,9 +65,9 @@ def parse_shown(shown: str, requested: Sequence[Qdisc]) -> list[Qdisc]:
             for entry in entries
             if (entry.get("root") if parent is None else entry.get("parent") == parent)
         ]
-        if not found_entries or found_entries[0].get("kind") != qdisc.kind:
+        if not found_entries or found_entries[0].get("kind") != qdisc.qdisc_kind:
             kinds = ", ".join(str(entry.get("kind")) for entry in found_entries) or "nothing"
-            raise ShapingMismatch(f"no {qdisc.kind} there, but {kinds}")
+            raise ShapingMismatch(f"no {qdisc.qdisc_kind} there, but {kinds}")
         class_option = {"class": shown_class} if qdisc.of_class else {}
         installed.append(qdisc.installed(found_entries[0].get("options", {}) | class_option))
     return installed

@@ -68,7 +68,9 @@ def result_of(
     the load count. Raises TrafficError if the report lacks the result.
     """
     began_s, ended_s = ran_s
-    ran = FlowRun(flow.name, flow.kind, round(began_s, 6), round(ended_s, 6), window_s, report)
+    ran = FlowRun(
+        flow.name, flow.traffic_type, round(began_s, 6), round(ended_s, 6), window_s, report
+    )
     declaration = flow.traffic
     try:
         # A user-supplied program may print much, and nothing of it is parsed.
@@ -92,7 +94,7 @@ def result_of(
 
 def measured_rows(flow: FlowResult, report: Path) -> list[dict[str, float | str | None]]:
     """Return a flow's measurements, one row each, in time from the start of the load."""
-    rows = traffic_plugin(traffic_kind(flow.kind)).rows(report.read_text(encoding="utf-8"))
+    rows = traffic_plugin(traffic_kind(flow.traffic_type)).rows(report.read_text(encoding="utf-8"))
     return [
         {"t_s": round(flow.started_s + at_s, 6), "flow": flow.name, **row} for at_s, row in rows
     ]

@@ -76,7 +76,7 @@ def run_flows(context: LoadContext) -> LoadResult:
             timeline.follow()
         ended_s = time.monotonic()
         network.log.load_ends(
-            {flow.name: (flow.kind, report_name(run, flow)) for flow in run.flows}
+            {flow.name: (flow.traffic_type, report_name(run, flow)) for flow in run.flows}
         )
         for flow in run.flows:
             # The server is stopped on leaving; the client's report is complete.
@@ -421,6 +421,6 @@ class Timeline:
                 )
             if now_s > active.overdue_s:
                 raise TrafficError(
-                    f"{flow.name} ({flow.kind}) did not end within {now_s - active.started_s:.0f} s"
-                    " of the run's clock"
+                    f"{flow.name} ({flow.traffic_type}) did not end within"
+                    f" {now_s - active.started_s:.0f} s of the run's clock"
                 )

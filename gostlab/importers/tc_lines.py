@@ -86,7 +86,7 @@ class TcObject:
     """One installed qdisc or class: `options` are its arguments after the kind."""
 
     position: str
-    kind: str
+    discipline: str
     handle: str  # 1: of a qdisc, 1:10 of a class
     parent: str  # root, ingress, 1: or 1:10
     options: tuple[str, ...]
@@ -315,7 +315,7 @@ def apply_command(command: TcCommand, devices: dict[str, TcDevice]) -> None:
         device.classes[handle] = new_object
         return
     before = device.qdiscs.get(new_object.parent)
-    if before and before.kind == qdisc_name == "netem" and verb in ("change", "replace"):
+    if before and before.discipline == qdisc_name == "netem" and verb in ("change", "replace"):
         new_object = replace(
             new_object,
             handle=handle or before.handle,
@@ -323,7 +323,7 @@ def apply_command(command: TcCommand, devices: dict[str, TcDevice]) -> None:
         )
     if verb == "add" and before:
         raise ValueError(
-            f"add where {before.position} has a {before.kind} already, which tc refuses (File"
+            f"add where {before.position} has a {before.discipline} already, which tc refuses (File"
             " exists): write replace, or delete the other first"
         )
     if verb == "change" and not before:
@@ -379,8 +379,8 @@ class DirectionReader:
     def direction(self) -> SpecifiedDirection | None:
         """Return the device's egress, or None if nothing shapes it. Raises UnreadableRecording."""
         chain = list(self._chain())
-        netems = [self._netem(qdisc) for qdisc in chain if qdisc.kind == "netem"]
-        if not any(qdisc.kind in ("netem", "tbf", "class", "cake") for qdisc in chain):
+        netems = [self._netem(qdisc) for qdisc in chain if qdisc.discipline == "netem"]
+        if not any(qdisc.discipline in ("netem", "tbf", "class", "cake") for qdisc in chain):
             return None
         delays = [netem for netem in netems if netem.emulates]
         if len(delays) > 1:
@@ -390,12 +390,12 @@ class DirectionReader:
             )
         netem = delays[0] if delays else NetemOptions()
         rates = [one.rate_bps for one in netems if one.rate_bps]
-        buckets = [qdisc for qdisc in chain if qdisc.kind in ("tbf", "class", "cake")]
+        buckets = [qdisc for qdisc in chain if qdisc.discipline in ("tbf", "class", "cake")]
         rates += [rate for qdisc in buckets if (rate := self._bucket_rate_bps(qdisc))]
         rate_bps = min(rates, default=None)
         buffer, buffer_from = self._buffer(chain, netems, rate_bps)
         if buckets:
-            qdisc_name = "htb" if buckets[0].kind == "class" else "tbf"
+            qdisc_name = "htb" if buckets[0].discipline == "class" else "tbf"
             self.settings.setdefault("bottleneck", qdisc_name)
         # With a rate of its own netem sends in the order of arrival, whatever the jitter.
         ordered = any(one.rate_bps and one.jitter_s for one in netems)
@@ -444,11 +444,11 @@ class DirectionReader:
                 raise UnreadableRecording(f"{qdisc.position}: {qdisc.handle} stands below itself")
             passed.append(qdisc)
             yield qdisc
-            if qdisc.kind in CLASSFUL:
+            if qdisc.discipline in CLASSFUL:
                 leaf = self._leaf_class(qdisc)
                 if leaf is None:
                     return
-                yield replace(leaf, kind="class")
+                yield replace(leaf, discipline="class")
                 qdisc = self.device.qdiscs.get(leaf.handle)
             else:
                 major = qdisc.handle.partition(":")[0]
@@ -472,7 +472,7 @@ class DirectionReader:
                 classes[parent] = TcObject(child.position, "prio", parent, qdisc.handle, ())
         parents = {one.parent for one in classes.values()}
         leaves = [one for name, one in classes.items() if name not in parents]
-        if qdisc.kind in ("mq", "multiq") and not leaves:
+        if qdisc.discipline in ("mq", "multiq") and not leaves:
             return None
         emulating = [one for one in leaves if self._has_netem(one.handle)]
         default = canonical_handle(f"{major}:{qdisc.default.removeprefix('0x')}")
@@ -493,14 +493,14 @@ class DirectionReader:
 
     def _has_netem(self, parent: str) -> bool:
         below = self.device.qdiscs.get(parent)
-        return below is not None and below.kind == "netem"
+        return below is not None and below.discipline == "netem"
 
     def _bucket_rate_bps(self, bucket: TcObject) -> int | None:
         """Return the rate of a token bucket; a class may borrow up to its and its parents' ceil."""
-        word = "bandwidth" if bucket.kind == "cake" else "rate"
+        word = "bandwidth" if bucket.discipline == "cake" else "rate"
         values = dict(zip(bucket.options, bucket.options[1:], strict=False))
         try:
-            if bucket.kind != "class":
+            if bucket.discipline != "class":
                 self._leave_bucket_options(bucket, values)
                 return read_rate_bps(values[word]) if word in values else None
             ceils: list[int] = []
@@ -516,10 +516,10 @@ class DirectionReader:
                 current = self.device.classes.get(current.parent)
             return min(ceils, default=None)
         except ValueError as error:
-            raise UnreadableRecording(f"{bucket.position}: {bucket.kind}: {error}") from None
+            raise UnreadableRecording(f"{bucket.position}: {bucket.discipline}: {error}") from None
 
     def _leave_bucket_options(self, bucket: TcObject, values: Mapping[str, str]) -> None:
-        if bucket.kind == "cake":
+        if bucket.discipline == "cake":
             self._leave(bucket.position, "cake's own options (the setting is queue: cake)")
             self.settings |= {"queue": "cake"}
         for word in ("peakrate", "mpu", "overhead", "linklayer"):
@@ -534,25 +534,25 @@ class DirectionReader:
         position = last.position
         values = dict(zip(last.options, last.options[1:], strict=False))
         try:
-            if last.kind == "netem":
+            if last.discipline == "netem":
                 return self._netem_buffer(position, netems[-1], rate_bps)
-            if last.kind == "tbf":
+            if last.discipline == "tbf":
                 return self._tbf_buffer(values)
-            if last.kind in QUEUES:
-                if last.kind not in ("pfifo", "bfifo"):
-                    self.settings["queue"] = QUEUES[last.kind]
+            if last.discipline in QUEUES:
+                if last.discipline not in ("pfifo", "bfifo"):
+                    self.settings["queue"] = QUEUES[last.discipline]
                 if "limit" not in values:
                     return "", ""
                 limit = values["limit"].removesuffix("p")
-                if last.kind in ("bfifo", "red"):
-                    return frames_of(read_size_bytes(limit)), f"{last.kind}'s limit {limit}"
-                return f"{int(limit)}pkts", f"{last.kind}'s limit {limit}"
+                if last.discipline in ("bfifo", "red"):
+                    return frames_of(read_size_bytes(limit)), f"{last.discipline}'s limit {limit}"
+                return f"{int(limit)}pkts", f"{last.discipline}'s limit {limit}"
         except ValueError as error:
-            raise UnreadableRecording(f"{position}: {last.kind}: {error}") from None
-        if last.kind == "class":
+            raise UnreadableRecording(f"{position}: {last.discipline}: {error}") from None
+        if last.discipline == "class":
             return f"{DEFAULT_LIMIT_PKTS}pkts", "the class's own queue, of txqueuelen 1000"
-        if last.kind not in ("cake", *CLASSFUL):
-            self._leave(position, f"{last.kind}, which the lab does not have as a queue")
+        if last.discipline not in ("cake", *CLASSFUL):
+            self._leave(position, f"{last.discipline}, which the lab does not have as a queue")
         return "", ""
 
     def _netem_buffer(

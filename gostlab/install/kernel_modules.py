@@ -77,7 +77,7 @@ class KernelModule:
     @property
     def record(self) -> dict[str, object]:
         """Return the entry of env.json, with the source of a user's control."""
-        source, is_user_file = self.control.source, self.control.own
+        source, is_user_file = self.control.source, self.control.is_user_supplied
         text = source.read_text(encoding="utf-8") if is_user_file else None
         return {
             "kernel_name": congestion_controls.kernel_name(self.cc),  # the value of TCP_CONGESTION
@@ -413,7 +413,7 @@ def compile_and_probe(
             path,
             congestion_controls.parameters_in(text),
             hashlib.sha256(source).hexdigest(),
-            own=True,
+            is_user_supplied=True,
             origin=str(path.absolute()),
         )
         if keep:

@@ -112,7 +112,7 @@ class TunnelBinary:
     """A tunnel's program: a real GOST, the lab's relay, the machine's or the lab's own."""
 
     path: Path
-    kind: str  # gost | relay | the program's own name
+    program: str  # gost | relay | the program's own name
     version: str  # "gost 3.2.6", "relay 0.1, go1.26.8", "socat 1.7.4.4"
     sha256: str
     # The further programs of its ends, by name: path and sha256.
@@ -124,7 +124,7 @@ class TunnelBinary:
     @property
     def is_hashed_alone(self) -> bool:
         """Return whether the digest is of the file alone, without libraries."""
-        return self.kind in (GOST, RELAY)
+        return self.program in (GOST, RELAY)
 
     @property
     def paths(self) -> list[Path]:
@@ -133,8 +133,14 @@ class TunnelBinary:
 
     def to_json(self) -> dict[str, object]:
         """Return the entry of parts.json and env.json."""
-        values = {**vars(self), "path": str(self.path)}
-        return {name: value for name, value in values.items() if value not in ({}, None)}
+        optional = {"helpers": self.helpers, "cycle_counter_at": self.cycle_counter_at}
+        return {
+            "path": str(self.path),
+            "kind": self.program,
+            "version": self.version,
+            "sha256": self.sha256,
+            **{key: value for key, value in optional.items() if value not in ({}, None)},
+        }
 
 
 def folders_of(part: str, cache: Path | None = None) -> list[Path]:
@@ -231,9 +237,9 @@ def explain_unusable_tunnel(
     "" if it can. GOST itself treats an unknown transport as plain TCP, and ignores an unknown
     option.
     """
-    if options.get("nagle") == "on" and binary.kind == GOST:
+    if options.get("nagle") == "on" and binary.program == GOST:
         return f"nagle: {binary.version} has no switch for TCP_NODELAY: take gost: relay"
-    if not kind.since or (binary.kind == GOST and has_version(binary.version, kind.since)):
+    if not kind.since or (binary.program == GOST and has_version(binary.version, kind.since)):
         return ""
     able = ", ".join(name for name, one in others.items() if has_version(one.version, kind.since))
     advice = f"take gost: {able}" if able else "./lab gost add FILE brings one"

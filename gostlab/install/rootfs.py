@@ -94,7 +94,7 @@ class PinnedPackage:
     place: root; an iperf3 (iperf3/3.18); tool: a package with which the root is built.
     """
 
-    place: str
+    destination: str
     suite: str
     package: str
     version: str
@@ -353,7 +353,7 @@ def match_offered(
         reason = f" ({complaints[-1]})" if complaints else ""
         raise SetupError(f"the mirror's {one.suite} does not have {one.package}{reason}")
     newest = archive.newest_first(matching, ())[0]
-    return PinnedPackage(one.place, one.suite, one.package, newest.version, "")
+    return PinnedPackage(one.destination, one.suite, one.package, newest.version, "")
 
 
 def download_packages(
@@ -397,7 +397,9 @@ def build_root(
     log = bench.log("root")
     for name in FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
-    deb_extract.unpack([file for one, file in files if one.place == "root"], tree, log, excluded())
+    deb_extract.unpack(
+        [file for one, file in files if one.destination == "root"], tree, log, excluded()
+    )
     root = GuestRoot(tree, {})
     iperf3s = keep_iperf3s(files, tree, log)
     run_maintainer_steps(tree, log)
@@ -407,7 +409,7 @@ def build_root(
     return {
         "packages": sorted(packages),
         "iperf3": iperf3s,
-        "sources": sources_of((one, file) for one, file in files if one.place != "tool"),
+        "sources": sources_of((one, file) for one, file in files if one.destination != "tool"),
     }
 
 
@@ -417,7 +419,11 @@ def sources_of(files: Iterable[tuple[PinnedPackage, Path]]) -> dict[str, list[st
     for one, file in files:
         form = "${source:Package} ${source:Version}"
         source = locate.read_output(["dpkg-deb", "--show", "--showformat", form, file]).strip()
-        documents = "usr/share/doc" if one.place == "root" else f"usr/lib/gostlab/{one.place}/doc"
+        documents = (
+            "usr/share/doc"
+            if one.destination == "root"
+            else f"usr/lib/gostlab/{one.destination}/doc"
+        )
         documents_by_source.setdefault(source, []).append(f"{documents}/{one.package}")
     return documents_by_source
 
@@ -432,19 +438,19 @@ def keep_iperf3s(
     """
     scratch = tree.with_name("scratch")
     for one, file in files:
-        if one.place != "root":
-            deb_extract.unpack([file], scratch / one.place, log)
+        if one.destination != "root":
+            deb_extract.unpack([file], scratch / one.destination, log)
     tool = scratch / "tool"
     libraries = ":".join(str(top / LIBRARIES) for top in (tree, tool))
     patchelf: list[str | Path] = [tree / LOADER, "--library-path", libraries]
     patchelf.append(tool / "usr/bin/patchelf")
     records = {}
     for one, _ in files:
-        if one.package != "iperf3" or one.place == "root":
+        if one.package != "iperf3" or one.destination == "root":
             continue
-        folder = tree / "usr/lib/gostlab" / one.place
-        sha256 = deb_extract.save_iperf3(scratch / one.place, folder)
-        libraries_found = list(libraries_in(scratch / one.place))
+        folder = tree / "usr/lib/gostlab" / one.destination
+        sha256 = deb_extract.save_iperf3(scratch / one.destination, folder)
+        libraries_found = list(libraries_in(scratch / one.destination))
         # Programs open a library by its symbolic link's name, so the target's name is not needed.
         linked_names = {
             path.resolve().name for path in libraries_found if path.name != path.resolve().name
@@ -452,7 +458,7 @@ def keep_iperf3s(
         for path in list((folder / "lib").iterdir()):
             if path.name in linked_names or UNOPENED.match(path.name):
                 path.unlink()
-        for path in (scratch / one.place / "usr/share/doc").glob("*/copyright"):
+        for path in (scratch / one.destination / "usr/share/doc").glob("*/copyright"):
             if path.is_file() and not path.parent.is_symlink():
                 target = folder / "doc" / path.parent.name
                 target.mkdir(parents=True, exist_ok=True)

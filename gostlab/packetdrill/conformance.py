@@ -73,10 +73,10 @@ class ScriptResult:
 class ConformanceResult:
     kernel: str
     version: str
-    found: tuple[ScriptResult, ...]
+    results: tuple[ScriptResult, ...]
 
     def count(self, category: str) -> int:
-        return sum(result.category == category for result in self.found)
+        return sum(result.category == category for result in self.results)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def start_guest(
     shutil.copy2(order.packetdrill, part / PROGRAM)
     there = f"{uml.GUEST_FOLDER}/{PROGRAM}"
     root = plain_root(scripts=order.scripts)
-    guest_order = {"names": names, "words": more, "packetdrill": there}
+    guest_order = {"names": names, "options": more, "packetdrill": there}
     guest_order["scripts"] = root.inside("scripts")
     results.write_json(part / "order.json", guest_order)
     return uml.boot(

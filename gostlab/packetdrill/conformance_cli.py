@@ -96,7 +96,7 @@ def print_results(results: list[conformance.ConformanceResult], count: int, vers
     console.print(f"Linux {version}'s own packetdrill scripts, IPv4 but where one says otherwise")
     for result in results:
         reasons: dict[str, list[str]] = {}
-        for script in result.found:
+        for script in result.results:
             if not script.passed:
                 reasons.setdefault(script.why, []).append(script.name.removesuffix(".pkt"))
         for reason, names in sorted(reasons.items(), key=lambda pair: -len(pair[1])):

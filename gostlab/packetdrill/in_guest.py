@@ -47,14 +47,14 @@ class GuestOrder(TypedDict):
     packetdrill: str
     scripts: str
     names: list[str]
-    words: list[str]
+    options: list[str]
 
 
 def outcome(order: GuestOrder, name: str) -> dict[str, str | bool]:
     """Return whether a script passes, and its output."""
     script = Path(order["scripts"]) / name
     named = re.search(r"^--ip_version=(ipv[46])$", script.read_text(errors="replace"), re.M)
-    args = [*WORDS[named[1] if named else "ipv4"].split(), *order["words"]]
+    args = [*WORDS[named[1] if named else "ipv4"].split(), *order["options"]]
     try:
         done = subprocess.run(
             ["unshare", "-n", order["packetdrill"], *args, name],

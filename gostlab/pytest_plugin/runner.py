@@ -124,7 +124,7 @@ class Runner:
 
     results: Path
     is_worker: bool  # an xdist worker, beside others
-    kept: api.PartsAndStandby | None = None
+    parts: api.PartsAndStandby | None = None
 
     def of_test(self, item: pytest.Item) -> TestLab:
         return TestLab(self, item)
@@ -144,14 +144,14 @@ class Runner:
             if self.is_worker:  # there is no CPU to boot sandboxes on meanwhile
                 outcome = shared.run(folder, jobs=1).wait()
             else:
-                self.kept = self.kept or api.PartsAndStandby.within(self.results)
-                outcome = shared.run(folder, kept=self.kept).wait()
+                self.parts = self.parts or api.PartsAndStandby.within(self.results)
+                outcome = shared.run(folder, kept=self.parts).wait()
         return list(outcome.in_order)
 
     def close(self) -> None:
         """End the sandboxes that wait for a run."""
-        if self.kept is not None:
-            self.kept.close()
+        if self.parts is not None:
+            self.parts.close()
 
     @contextmanager
     def turn(self) -> Iterator[None]:

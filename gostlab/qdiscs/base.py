@@ -32,7 +32,7 @@ def marking(kind: QdiscKind, direction: ShapedDirection) -> tuple[str, ...]:
 class Queue(Qdisc):
     """A queue of which a limit is requested; everything else is the kernel's default."""
 
-    kind: str
+    qdisc_kind: str
     limit: int
     word: str = "limit"  # tc's keyword of the limit, on the command line and in its output
     unit: str = "packets"

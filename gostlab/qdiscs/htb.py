@@ -41,7 +41,7 @@ class Htb(Qdisc):
     cburst_bytes: int
     default: int = 1  # the class of a packet that no filter classifies
 
-    kind = "htb"
+    qdisc_kind = "htb"
     of_class = CLASS
     compared = (
         OptionComparison("default", "default class"),
@@ -61,7 +61,18 @@ class Htb(Qdisc):
         """
         rates = ["rate", f"{self.rate_bps}bit", "ceil", f"{self.ceil_bps}bit"]
         bursts = ["burst", f"{self.burst_bytes}b", "cburst", f"{self.cburst_bytes}b"]
-        argv = ["tc", "class", verb, "dev", device, "parent", "1:", "classid", CLASS, self.kind]
+        argv = [
+            "tc",
+            "class",
+            verb,
+            "dev",
+            device,
+            "parent",
+            "1:",
+            "classid",
+            CLASS,
+            self.qdisc_kind,
+        ]
         qdisc_argvs = [] if verb == "change" else super().argvs(verb, device, position)
         return [*qdisc_argvs, [*argv, *rates, *bursts, "quantum", str(FRAME_BYTES)]]
 

@@ -44,7 +44,7 @@ class Tbf(Qdisc):
     # Limit of tbf's inner queue, which another queue replaces; not read back.
     limit_bytes: int | None = None
 
-    kind = "tbf"
+    qdisc_kind = "tbf"
     compared = (
         OptionComparison("rate_bps", "rate", "bit/s", abs_tol=RATE_TOLERANCE_BPS),
         OptionComparison("burst_bytes", "burst", "bytes", rel_tol=BUCKET_TOLERANCE),

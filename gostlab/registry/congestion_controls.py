@@ -55,7 +55,7 @@ class ControlFile:
     source: Path
     parameters: tuple[str, ...]
     sha256: str  # The checksum of the file.
-    own: bool  # Whether the file is user-supplied, not gostlab's.
+    is_user_supplied: bool  # Whether the file is user-supplied, not gostlab's.
     origin: str = ""  # The path of the user's file when it was added.
 
 
@@ -137,7 +137,9 @@ def shipped_controls() -> dict[str, ControlFile]:
         text = source_text(path)
         digest = hashlib.sha256(text.encode()).hexdigest()
         for name in REGISTERED.findall(text):
-            controls[name] = ControlFile(name, name, path, parameters_in(text), digest, own=False)
+            controls[name] = ControlFile(
+                name, name, path, parameters_in(text), digest, is_user_supplied=False
+            )
     return controls
 
 
@@ -146,7 +148,9 @@ def own_controls() -> dict[str, ControlFile]:
 
     def read(file: Path, record: Any) -> ControlFile:
         known = {**record, "parameters": tuple(record["parameters"])}
-        return ControlFile(**known, source=file.with_name(f"{record['name']}.c"), own=True)
+        return ControlFile(
+            **known, source=file.with_name(f"{record['name']}.c"), is_user_supplied=True
+        )
 
     return {control.name: control for control in read_records(own_cc_folder(), RECORD, read)}
 

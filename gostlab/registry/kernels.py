@@ -85,10 +85,6 @@ class Kernel:
     origin: str = ""  # The tree or tarball of a user's kernel.
 
     @property
-    def own(self) -> bool:
-        return bool(self.origin)
-
-    @property
     def lacks(self) -> tuple[str, ...]:
         return tuple(name for name in FEATURES if name not in self.features)
 

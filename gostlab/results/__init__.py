@@ -364,12 +364,14 @@ class RowColumns:
 @lru_cache(maxsize=256)
 def row_columns(names: tuple[str, ...], types: tuple[type, ...]) -> RowColumns | None:
     """Return how to check rows with these columns; None if a known one has another type."""
-    given = [(name, kind) for name, kind in zip(names, types, strict=True) if kind is not NoneType]
-    for name, kind in given:
+    given = [
+        (name, type_) for name, type_ in zip(names, types, strict=True) if type_ is not NoneType
+    ]
+    for name, type_ in given:
         if (
-            (name in NUMBER_COLUMNS and kind not in (int, float))
-            or (name in TEXT_COLUMNS and kind is not str)
-            or (name in OBJECT_COLUMNS and kind is not dict)
+            (name in NUMBER_COLUMNS and type_ not in (int, float))
+            or (name in TEXT_COLUMNS and type_ is not str)
+            or (name in OBJECT_COLUMNS and type_ is not dict)
         ):
             return None
     known = {name for name, _ in given}

@@ -56,10 +56,12 @@ class MemoryPlace:
 
     def shared_by(self, folder: Path) -> MemoryPlace:
         """Return the place for a guest with another folder, whose memory is in the same one."""
-        own = folder / ".uml"
-        place = MemoryPlace(own, own if self._within == self._own else self._within)
-        place.folder = self.folder
-        return place
+        folder_of_memory = folder / ".uml"
+        shared = MemoryPlace(
+            folder_of_memory, folder_of_memory if self._within == self._own else self._within
+        )
+        shared.folder = self.folder
+        return shared
 
     def enter(self) -> None:
         """Create the folder, so that Landlock can restrict the guest to it.

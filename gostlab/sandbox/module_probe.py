@@ -25,7 +25,7 @@ def probe_module(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
     MissingPart, MachineError and OSError.
     """
     root = plain_root()
-    control = ControlFile(file.name, file.name, file, (), "", own=True)
+    control = ControlFile(file.name, file.name, file, (), "", is_user_supplied=True)
     module = KernelModule(file.name, file, arguments, "", control)
     with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:
         folder = Path(scratch).resolve()

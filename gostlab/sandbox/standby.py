@@ -54,11 +54,11 @@ class Standby:
     guest: Guest
     key: Hashable
     cpu: int
-    place: StandbyFolder | CopyFolder
+    working_folder: StandbyFolder | CopyFolder
 
     def take_over(self, folder: Path, cpu: int, limit_s: float) -> Guest:
         """Let the guest execute the run in a folder, on a CPU. Raises OSError."""
-        self.place.move_to(folder)
+        self.working_folder.move_to(folder)
         if cpu != self.cpu:
             pin_group(self.guest.group, cpu)
         self.guest.resume(folder, limit_s)
@@ -67,7 +67,7 @@ class Standby:
     def discard(self) -> None:
         """End the guest and remove its folder; may be called twice."""
         self.guest.kill()
-        self.place.remove()
+        self.working_folder.remove()
 
 
 class StandbyFolder:
@@ -348,7 +348,7 @@ class StandbyPool:
         """End a template. Copies of it that wait end, too: their folders are in its folder."""
         self._templates.remove(template)
         for standby in list(self._standbys):
-            if standby.place.guest_folder.is_relative_to(template.template.folder):
+            if standby.working_folder.guest_folder.is_relative_to(template.template.folder):
                 self._standbys.remove(standby)
                 standby.discard()
         template.discard()
@@ -401,7 +401,7 @@ class StandbyPool:
         if self._template() is not None:
             return
         if len(self._templates) >= len(self._cpus):
-            unused = [each for each in self._templates if each.standby.key not in self._recent]
+            unused = [one for one in self._templates if one.standby.key not in self._recent]
             if not unused:
                 return
             self._discard_template(unused[0])
@@ -423,17 +423,17 @@ class StandbyPool:
         """
         channel = seccomp_notify.ListenerChannel()
         try:
-            place = StandbyFolder(self._folder)
+            working_folder = StandbyFolder(self._folder)
             try:
                 if self._is_copied(boot):
-                    template = boot_template(boot, place.guest_folder, cpu, channel)
-                    standby = Standby(template.guest, self._last_key, cpu, place)
+                    template = boot_template(boot, working_folder.guest_folder, cpu, channel)
+                    standby = Standby(template.guest, self._last_key, cpu, working_folder)
                     self._templates.append(StandbyTemplate(standby, template))
                 else:
-                    guest = boot.boot(place.guest_folder, cpu, channel)
-                    self._standbys.append(Standby(guest, self._last_key, cpu, place))
+                    guest = boot.boot(working_folder.guest_folder, cpu, channel)
+                    self._standbys.append(Standby(guest, self._last_key, cpu, working_folder))
             except BaseException:
-                place.remove()
+                working_folder.remove()
                 raise
         except (MachineError, OSError):
             self._is_off = True

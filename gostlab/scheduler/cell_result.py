@@ -138,7 +138,7 @@ class CellResult:
     def both_directions(self) -> bool:
         """Return whether the goodput is the sum of two directions' flows."""
         flows = self.runs[0].run.flows
-        loading = [flow for flow in flows if flow.kind not in ("udp", "ping")]
+        loading = [flow for flow in flows if flow.traffic_type not in ("udp", "ping")]
         return len({flow.direction for flow in loading or flows}) > 1
 
     # -- losses

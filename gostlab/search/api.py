@@ -186,7 +186,7 @@ def order_of(
         base=base,
         measurements=measured,
         free=free,
-        own=parse_settings(settings or {}),
+        command_line_settings=parse_settings(settings or {}),
         points=count_in_bounds(
             "--points", points, POINTS_PER_PARAMETER * (1 + len(free)), MAX_POINTS
         ),

@@ -123,7 +123,10 @@ def to_fit_record(
         explained=all(row.in_band for row in fitted),
         settings={
             name: show_level(setting.written)
-            for name, setting in {**order.measurements.settings, **order.own}.items()
+            for name, setting in {
+                **order.measurements.settings,
+                **order.command_line_settings,
+            }.items()
         },
         parameters=parameters,
         rows=tuple(rows),

@@ -72,7 +72,7 @@ def fitted_directions(
     order: FitOrder, fitted: FitRecord, ways: dict[str, dict[str, object]]
 ) -> dict[str, dict[str, object]]:
     """Return both directions with the settings of the fit's runs in place of the base's."""
-    fixed = merge_layers(order.measurements.settings, order.own)
+    fixed = merge_layers(order.measurements.settings, order.command_line_settings)
     written: dict[str, object] = {name: setting.written for name, setting in fixed.items()}
     values = {parameter.sets: parameter.value for parameter in fitted.parameters}
     for name in values:

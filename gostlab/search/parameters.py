@@ -34,7 +34,7 @@ class FreeParameter:
     most: float
     unit: str  # unit in the setting: mbit, %, bdp; "" for a count
     log: bool
-    whole: bool
+    is_integer: bool
     node: Node
     within: Node | None = None  # setting's value with a placeholder, if the number is only a part
     from_measured: bool = False  # `least` is derived from the fitted numbers (see reaching)
@@ -45,7 +45,7 @@ class FreeParameter:
             value = self.least * (self.most / self.least) ** position
         else:
             value = self.least + (self.most - self.least) * position
-        return float(round(value)) if self.whole else float(f"{value:.4g}")
+        return float(round(value)) if self.is_integer else float(f"{value:.4g}")
 
     def position(self, value: float) -> float:
         if self.log:

@@ -36,7 +36,7 @@ class FitOrder:
     base: Profile
     measurements: Measurements
     free: tuple[FreeParameter, ...]
-    own: Mapping[str, Setting]  # settings of the command line
+    command_line_settings: Mapping[str, Setting]  # settings of the command line
     points: int
     members: int
     judge_paths: int  # paths to try for the judges' numbers if no path meets them all
@@ -64,7 +64,10 @@ class FitOrder:
         """Return the settings of a row's runs without the free ones."""
         path = read_override("profile", str(self.base.path_on_disk), origin="PROFILE")[0]
         # Settings of the command line override those of the file.
-        return {**merge_layers(self.measurements.settings, row.levels, self.own), "profile": path}
+        return {
+            **merge_layers(self.measurements.settings, row.levels, self.command_line_settings),
+            "profile": path,
+        }
 
     def whole_s(self, row: Observation) -> int:
         """Return the duration of a row's measurement, s."""

@@ -70,7 +70,7 @@ def run_metrics(folder: Path, run: RunSpec) -> dict[str, Any]:
         rival = shares.get(flow.name)
         spread = flow_srtt_ms(loaded, flow.name) if isinstance(loaded, RunFolder) else None
         resent = retransmissions_of(loaded, flow.name) if isinstance(loaded, RunFolder) else None
-        goodput_bps = row.get("goodput_bps") if flow.kind != "ping" else None
+        goodput_bps = row.get("goodput_bps") if flow.traffic_type != "ping" else None
         goodput_mbit = None if goodput_bps is None else goodput_bps / 1e6
         flows[flow.name] = {
             "mbit": rival.rate_mbit if rival else goodput_mbit,
@@ -96,7 +96,7 @@ def flow_answer(run: RunSpec, index: int, rows: Sequence[Mapping[str, Any]]) -> 
     return FlowAnswer(
         name=flow.name,
         label=labels_of(run.flows, run.cc)[flow.name],
-        kind=flow.kind,
+        traffic_type=flow.traffic_type,
         idle_rtt_ms=flow.rtt_ms,
         mbit=over_runs("mbit"),
         share=over_runs("share"),
@@ -110,7 +110,7 @@ def flow_answer(run: RunSpec, index: int, rows: Sequence[Mapping[str, Any]]) -> 
 def flow_json(flow: FlowAnswer) -> dict[str, object]:
     names = ("mbit", "share", "p95_ms", "resent", "resent_share", "lost")
     figures = {name: metric_json(getattr(flow, name)) for name in names}
-    return {"name": flow.name, "label": flow.label, "kind": flow.kind, **figures}
+    return {"name": flow.name, "label": flow.label, "kind": flow.traffic_type, **figures}
 
 
 def metric_json(figure: MetricSummary | None) -> dict[str, float] | None:

@@ -188,20 +188,20 @@ class LabWork:
         plan = api.Experiment.from_file(
             self.lab.experiment_path, settings=self.assignment.sets, machine="sandbox", seed=seed
         )
-        own = None
+        own_plan = None
         with suppress(Complaint):  # `own_complaint` tells the student
-            own = self.own_plan(seed)
-        if own is None:
+            own_plan = self.own_plan(seed)
+        if own_plan is None:
             return [plan]
         wanted = {settings_key(run.to_json()) for run in self.assignment.own_runs(seed)}
-        fitting = tuple(run for run in own.runs if settings_key(run.to_json()) in wanted)
-        return [plan, replace(own, runs=fitting, until={})]
+        fitting = tuple(run for run in own_plan.runs if settings_key(run.to_json()) in wanted)
+        return [plan, replace(own_plan, runs=fitting, until={})]
 
     def runs(self) -> list[RunSpec]:
         """Return the runs that belong to the sealed predictions. Raises BadInput."""
         seed = seed_of_predictions(self.folder, self.assignment)
-        own = self.plans()[1:] if self.lab.own else ()
-        return [*self.assignment.runs(seed), *(run for plan in own for run in plan.runs)]
+        own_plans = self.plans()[1:] if self.lab.own else ()
+        return [*self.assignment.runs(seed), *(run for plan in own_plans for run in plan.runs)]
 
     def missing_runs(self, *, retry_failed: bool = False) -> list[RunSpec]:
         return [

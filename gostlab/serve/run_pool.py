@@ -311,7 +311,7 @@ class RunPool:
     def require_parts(self, question: AskedQuestion) -> None:
         """Reject a question that needs a part that is not here; a page builds nothing."""
         run = question.run
-        kinds = tuple(sorted({flow.kind for flow in run.flows}))
+        kinds = tuple(sorted({flow.traffic_type for flow in run.flows}))
         needed = (run.kernel, run.tunnel, run.gost, run.iperf3, kinds)
         if needed in self._provided:
             return
@@ -408,7 +408,7 @@ def accepted_json(run_id: str, question: AskedQuestion, folder: Path) -> dict[st
             {
                 "name": flow.name,
                 "label": labels[flow.name],
-                "kind": flow.kind,
+                "kind": flow.traffic_type,
                 "cc": (flow.cc or run.cc) if flow.is_tcp else None,
                 "start_s": flow.start_s,
             }

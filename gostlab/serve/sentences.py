@@ -59,7 +59,7 @@ class FlowAnswer:
 
     name: str
     label: str
-    kind: str
+    traffic_type: str
     idle_rtt_ms: float
     mbit: MetricSummary | None = None
     share: MetricSummary | None = None  # share of the competing flows' rates
@@ -90,10 +90,10 @@ def labels_of(flows: Sequence[FlowSpec], default_cc: str) -> dict[str, str]:
 
 
 def label_of(flow: FlowSpec, default_cc: str) -> str:
-    if flow.kind == "tcp":
+    if flow.traffic_type == "tcp":
         label = cc_label(flow.cc or default_cc)
     else:
-        label = KIND_LABELS.get(flow.kind, flow.kind)
+        label = KIND_LABELS.get(flow.traffic_type, flow.traffic_type)
     return label + (f" {TIMES}{flow.streams}" if flow.streams > 1 else "")
 
 
@@ -104,8 +104,12 @@ def cc_label(cc: str) -> str:
 
 def sentence_of(answer: PathAnswer) -> str:
     """Return the sentence that answers."""
-    greedy = [flow for flow in answer.flows if flow.kind not in ("ping", "udp") and flow.mbit]
-    ping = next((flow for flow in answer.flows if flow.kind == "ping" and flow.p95_ms), None)
+    greedy = [
+        flow for flow in answer.flows if flow.traffic_type not in ("ping", "udp") and flow.mbit
+    ]
+    ping = next(
+        (flow for flow in answer.flows if flow.traffic_type == "ping" and flow.p95_ms), None
+    )
     if ping is not None and ping.p95_ms is not None:
         return ping_sentence(answer, ping, ping.p95_ms.median, greedy)
     if not greedy:

@@ -7,7 +7,7 @@ the question.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from gostlab.spec.compatible_json import JsonObject
@@ -21,7 +21,7 @@ class Check:
 
     name: str
     verdict: str  # The verdict is one of VERDICTS.
-    asked: Any
+    requested: Any
     got: Any
     unit: str
     reason: str = ""
@@ -32,5 +32,16 @@ def worst_verdict(checks: Sequence[Check]) -> str:
     return max((check.verdict for check in checks), key=VERDICTS.index, default="ok")
 
 
+def check_json(check: Check) -> JsonObject:
+    return {
+        "name": check.name,
+        "verdict": check.verdict,
+        "asked": check.requested,
+        "got": check.got,
+        "unit": check.unit,
+        "reason": check.reason,
+    }
+
+
 def checks_json(checks: Sequence[Check]) -> JsonObject:
-    return {"verdict": worst_verdict(checks), "checks": [asdict(check) for check in checks]}
+    return {"verdict": worst_verdict(checks), "checks": [check_json(check) for check in checks]}

@@ -30,23 +30,29 @@ def added_later(default: Any) -> Any:
     return field(default_factory=lambda: copy.deepcopy(default), metadata={"added_later": True})
 
 
+def key_of(field_: Field[Any]) -> str:
+    """Return a field's key in JSON: its name, or what its metadata has as json_key."""
+    key: str = field_.metadata.get("json_key", field_.name)
+    return key
+
+
 def to_json(record: Any) -> JsonObject:
     """Return a dataclass as a dict, without its later fields that have their default."""
     cls: Any = type(record)
     return {
-        name: to_json_value(value)
-        for name, default in defaults_of(cls).items()
+        key: to_json_value(value)
+        for key, name, default in keys_of(cls)
         if (value := getattr(record, name)) != default
     }
 
 
 @cache
-def defaults_of(cls: Any) -> JsonObject:
-    """Return a dataclass's fields with the default of each later field, else NO_DEFAULT."""
-    return {
-        field_.name: default_of(field_) if is_added_later(field_) else NO_DEFAULT
+def keys_of(cls: Any) -> list[tuple[str, str, Any]]:
+    """Return (key, name, default) of a dataclass's fields; only later fields have a default."""
+    return [
+        (key_of(field_), field_.name, default_of(field_) if is_added_later(field_) else NO_DEFAULT)
         for field_ in fields(cls)
-    }
+    ]
 
 
 def to_json_value(value: Any) -> Any:
@@ -65,27 +71,29 @@ def to_json_value(value: Any) -> Any:
 def from_json(cls: type[Record], values: Any, origin: str) -> Record:
     """Return a dataclass from a dict. Raises ValueError with the origin and what is wrong."""
     dataclass_: Any = cls
-    readers, required = readers_of(dataclass_), required_fields(dataclass_)
-    names = set(checked(values, (Mapping,), origin))
+    readers, required = readers_of(dataclass_), required_keys(dataclass_)
+    keys = set(checked(values, (Mapping,), origin))
     problems = [
-        *(f"{name} is missing" for name in sorted(required - names)),
-        *(f"{name}: unknown key" for name in sorted(names - readers.keys())),
+        *(f"{key} is missing" for key in sorted(required - keys)),
+        *(f"{key}: unknown key" for key in sorted(keys - readers.keys())),
     ]
     if problems:
         raise ValueError(f"{origin}: {'; '.join(problems)}")
+    read = {key: (*readers[key], value) for key, value in values.items()}
     return cls(
-        **{name: readers[name](value, f"{origin}: {name}") for name, value in values.items()}
+        **{name: reader(value, f"{origin}: {key}") for key, (name, reader, value) in read.items()}
     )
 
 
 @cache
-def required_fields(cls: Any) -> frozenset[str]:
-    return frozenset(field_.name for field_ in fields(cls) if not is_added_later(field_))
+def required_keys(cls: Any) -> frozenset[str]:
+    return frozenset(key_of(field_) for field_ in fields(cls) if not is_added_later(field_))
 
 
 @cache
-def readers_of(cls: Any) -> dict[str, Callable[[Any, str], Any]]:
-    return {field_.name: reader_of(field_.type) for field_ in fields(cls)}
+def readers_of(cls: Any) -> dict[str, tuple[str, Callable[[Any, str], Any]]]:
+    """Return the name and the reader of each field, by its key in JSON."""
+    return {key_of(field_): (field_.name, reader_of(field_.type)) for field_ in fields(cls)}
 
 
 def reader_of(hint: Any) -> Callable[[Any, str], Any]:

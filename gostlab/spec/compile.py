@@ -251,7 +251,7 @@ def resolve_program_costs(
     for_all = not {"syscall_cost", "byte_cost"}.isdisjoint(request.written)
     if not request.is_virtual or (for_all and "machine" not in request.written):
         return {}
-    traffic_types = {flow.kind for flow in flows}
+    traffic_types = {flow.traffic_type for flow in flows}
     streams = sum(flow.streams for flow in flows)
     return resolve_costs(
         request["machine"],
@@ -567,7 +567,9 @@ def check_programs(request: RunRequest, flows: Sequence[FlowSpec]) -> None:
             f" its other end after 10 s, and needs one of {show_time(max_rtt_s)} at most"
         )
     paced = [name for name, version in OWN.items() if version.paces_udp]
-    if request["iperf3"] not in (*paced, SYSTEM) and any(flow.kind == "udp" for flow in flows):
+    if request["iperf3"] not in (*paced, SYSTEM) and any(
+        flow.traffic_type == "udp" for flow in flows
+    ):
         raise request.node("iperf3").bad_value(
             f"it does not keep to a UDP flow's rate here: write iperf3: {' or '.join(paced)}"
         )
@@ -583,8 +585,8 @@ def check_paying(request: RunRequest, flows: Sequence[FlowSpec]) -> None:
     for name in ("host_cpus", "machine", "byte_cost", "cpu_share"):
         if flow is not None and name in request.written:
             raise request.node(name).bad(
-                f"{name}: {flow.name} is a {flow.kind} flow, which moves its data in a few long"
-                " calls: its CPU time would be too small (kind: tcp makes a call per read)"
+                f"{name}: {flow.name} is a {flow.traffic_type} flow, which moves its data in a few"
+                " long calls: its CPU time would be too small (kind: tcp makes a call per read)"
             )
 
 

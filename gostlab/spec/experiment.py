@@ -409,7 +409,7 @@ def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
         if len(cells) != len(columns):
             raise row.bad(f"{len(cells)} values under {len(columns)} columns")
         pairs = zip(columns, cells, strict=True)
-        named = {column: cell for column, cell in pairs if cell.kind != "nothing"}
+        named = {column: cell for column, cell in pairs if cell.type_phrase != "nothing"}
         fields = {name: cell for name, cell in named.items() if name in known}
         of_cell = {**levels, **{name: named[name] for name in named if name not in known}}
         factors = replace(row, key=f"{row.key}.factors", items=None, fields=of_cell)

@@ -5,7 +5,7 @@ A run without `flows` has one flow, flow1: the load of a tunnel matrix.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gostlab.registry.topologies import Topology
 from gostlab.registry.traffic import TrafficKind, traffic_kind
@@ -23,7 +23,7 @@ class FlowSpec:
     """Represent a flow from `sender` to `receiver`; a download's data come from the receiver."""
 
     name: str
-    kind: str  # a type of traffic: tcp, udp, …
+    traffic_type: str = field(metadata={"json_key": "kind"})  # tcp, udp, …
     cc: str | None  # None for udp and ping, which have no congestion control.
     streams: int
     direction: str  # upload | download
@@ -60,7 +60,7 @@ class FlowSpec:
 
     @property
     def traffic(self) -> TrafficKind:
-        return traffic_kind(self.kind)
+        return traffic_kind(self.traffic_type)
 
     @property
     def is_tcp(self) -> bool:

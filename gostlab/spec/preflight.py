@@ -11,7 +11,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 
 from gostlab.registry.congestion_controls import needs_accurate_ecn
@@ -68,7 +68,7 @@ class Guard:
 
     name: str
     sentence: str
-    asked: float | None
+    actual: float | None
     limit: float | None
     unit: str
     level: str = "warning"  # warning | error
@@ -76,9 +76,9 @@ class Guard:
     @property
     def distance(self) -> float:
         """Return the factor between value and limit; of several guards, the largest is reported."""
-        if not self.asked or not self.limit:
+        if not self.actual or not self.limit:
             return math.inf
-        return max(self.asked / self.limit, self.limit / self.asked)
+        return max(self.actual / self.limit, self.limit / self.actual)
 
 
 def guards(run: RunSpec) -> tuple[Guard, ...]:
@@ -137,7 +137,7 @@ def checks(run: RunSpec) -> list[Check]:
             f"guard_{guard.name}",
             "degraded" if guard.level == "error" or guard.name in SPOILING else "ok",
             guard.limit,
-            guard.asked,
+            guard.actual,
             guard.unit,
             guard.sentence,
         )
@@ -159,7 +159,17 @@ class MatrixWarning:
         return f"warning: {self.matrix}, {self.runs} of {self.of} runs: {self.guard.sentence}"
 
     def to_json(self) -> JsonObject:
-        return {"matrix": self.matrix, "runs": self.runs, "of": self.of, **asdict(self.guard)}
+        return {
+            "matrix": self.matrix,
+            "runs": self.runs,
+            "of": self.of,
+            "name": self.guard.name,
+            "sentence": self.guard.sentence,
+            "asked": self.guard.actual,
+            "limit": self.guard.limit,
+            "unit": self.guard.unit,
+            "level": self.guard.level,
+        }
 
 
 def survey_traps(
@@ -432,7 +442,7 @@ def check_bursts(run: RunSpec) -> Iterator[Guard]:
     """Report senders' bursts of more than a tenth of the path's content, which build queues."""
     for flow in run.flows:
         # The system's iperf3 may send bursts or not.
-        datagrams = UDP_BURST_PKTS if flow.kind == "udp" and run.iperf3 != "3.18" else 1
+        datagrams = UDP_BURST_PKTS if flow.traffic_type == "udp" and run.iperf3 != "3.18" else 1
         burst = max(datagrams, SUPER_PACKET_PKTS if run.offloads else 1)
         limit = BURST_SHARE * bdp_bytes(rate_of(run, flow), flow.rtt_ms / 1000) / MTU_BYTES
         if burst > max(1, limit):
@@ -577,7 +587,7 @@ def check_packet_duplication(run: RunSpec) -> Iterator[Guard]:
     counting = [
         flow.name
         for flow in run.flows
-        if flow.kind in ("udp", "ping") and not (in_tunnel and flow.takes_tunnel)
+        if flow.traffic_type in ("udp", "ping") and not (in_tunnel and flow.takes_tunnel)
     ]
     for direction in DIRECTIONS if counting else ():
         states: list[DirectionSpec | ChangeSpec] = [
@@ -735,9 +745,9 @@ def room_pkts(run: RunSpec, flow: FlowSpec) -> int:
 
 def demand_bps(run: RunSpec, flow: FlowSpec) -> float:
     """Return a flow's rate in bit/s if only its windows or its configured rate limit it."""
-    if flow.kind == "udp":
+    if flow.traffic_type == "udp":
         return float(flow.rate_bps or 0)
-    if flow.kind == "ping":
+    if flow.traffic_type == "ping":
         return 0.0
     window = flow_windows(run, flow).max_bytes
     if math.isinf(window) or not flow.rtt_ms:

@@ -198,8 +198,8 @@ class RunSpec:
 
         That is the lab's own relay, on a machine with a GOST too, if the relay has the transport.
         """
-        kind = tunnel_kind(self.tunnel)
-        is_relay = kind.is_relay_spelling(self.tunnel) and not kind.since
+        plugin = tunnel_kind(self.tunnel)
+        is_relay = plugin.is_relay_spelling(self.tunnel) and not plugin.since
         return "relay" if self.gost == "auto" and is_relay else self.gost
 
     @property

@@ -370,7 +370,7 @@ def read_changes(node: Node) -> list[RequestedChange]:
 @takes({"anyOf": [mapping_schema(FLOW_FIELDS), {"type": "null"}]})
 def read_flow(node: Node) -> FlowFields:
     """Return the fields of a flow that differ from the run's. Raises BadInput."""
-    given = {} if node.kind == "nothing" else known_fields(node, FLOW_FIELDS)
+    given = {} if node.type_phrase == "nothing" else known_fields(node, FLOW_FIELDS)
     values = {name: FLOW_FIELDS[name].read(value) for name, value in given.items()}
     return cast(FlowFields, values)
 
@@ -1121,7 +1121,7 @@ FACTORS = Reader(read_factors, {"$ref": "#/$defs/factors"})
 def read_levels(name: str, node: Node) -> tuple[Setting, ...]:
     """Return a factor's levels, which must differ. Raises BadInput."""
     if node.items is None:
-        raise node.bad(f"{node.kind} where a list ([a, b]) should be")
+        raise node.bad(f"{node.type_phrase} where a list ([a, b]) should be")
     levels = tuple(read_level(name, item) for item in node.items)
     if not levels:
         raise node.bad("at least 1 should be in this list")

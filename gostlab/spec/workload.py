@@ -318,7 +318,7 @@ def resolve_flow(
     video = video_of(flow) if "ladder" in traffic.may else VideoPlan()
     return FlowSpec(
         name=flow.name,
-        kind=traffic.name,
+        traffic_type=traffic.name,
         cc=(fields.get("cc") or cc) if traffic.is_tcp else None,
         streams=resolve_streams(request, flow),
         direction=flow.direction,

@@ -60,7 +60,7 @@ class Node:
         return f"{line}: {self.key}" if self.key else line
 
     @property
-    def kind(self) -> str:
+    def type_phrase(self) -> str:
         """Describe the type of the value, with its article."""
         if self.fields is not None:
             return "a mapping"
@@ -432,7 +432,7 @@ def known_fields(node: Node, known: Iterable[str]) -> Mapping[str, Node]:
 def mapping_of(node: Node) -> Mapping[str, Node]:
     """Return a mapping's nodes by key. Raises BadInput."""
     if node.fields is None:
-        raise node.bad(f"{node.kind} where a mapping (key: value) should be")
+        raise node.bad(f"{node.type_phrase} where a mapping (key: value) should be")
     return node.fields
 
 
@@ -478,7 +478,7 @@ def list_of(read: Reader[T], *, least: int = 0) -> Reader[tuple[T, ...]]:
 
     def read_list(node: Node) -> tuple[T, ...]:
         if node.items is None:
-            raise node.bad(f"{node.kind} where a list ([a, b]) should be")
+            raise node.bad(f"{node.type_phrase} where a list ([a, b]) should be")
         if len(node.items) < least:
             raise node.bad(f"at least {least} should be in this list")
         return tuple(read(item) for item in node.items)
@@ -542,9 +542,8 @@ def texts_of(fields: Mapping[str, KeySchema]) -> Reader[dict[str, str]]:
 def text_of(node: Node) -> str:
     """Return a scalar's text, which may not be empty. Raises BadInput."""
     if node.text is None or not node.text.strip():
-        raise node.bad(
-            f"{'an empty text' if node.text is not None else node.kind} where a value should be"
-        )
+        given = "an empty text" if node.text is not None else node.type_phrase
+        raise node.bad(f"{given} where a value should be")
     return node.text.strip()
 
 

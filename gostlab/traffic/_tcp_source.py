@@ -49,7 +49,7 @@ def client_argv(context: LoadContext, flow: FlowSpec, *what: str) -> list[str]:
 
 def read_reports(flow: FlowSpec, client_report: Path) -> SourceReport:
     """Return what both ends of a flow report. Raises OSError, ValueError or KeyError."""
-    server_report = client_report.with_name(f"{flow.kind}-server-{flow.name}.log")
+    server_report = client_report.with_name(f"{flow.traffic_type}-server-{flow.name}.log")
     reports = [
         json.loads(path.read_text(encoding="utf-8").strip().splitlines()[-1])
         for path in (client_report, server_report)

@@ -64,7 +64,7 @@ def read_report(report: Path) -> EndReport:
 def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     """Return the receiver's bytes over the time from the sender's first write to the end."""
     client = read_report(ran.report)
-    server = read_report(ran.report.with_name(f"{flow.kind}-server-{flow.name}.log"))
+    server = read_report(ran.report.with_name(f"{flow.traffic_type}-server-{flow.name}.log"))
     sender, receiver = (client, server) if flow.direction == "upload" else (server, client)
     seconds = receiver["ended_s"] - sender["from_s"]
     size_bytes = sum(receiver["received"])

@@ -180,7 +180,7 @@ def test_red_has_tcs_own_thresholds_once_its_buffer_is_large_enough() -> None:
 
 
 def test_netem_is_its_own_queue() -> None:
-    assert [qdisc.kind for qdisc in bottleneck("netem", "fq_codel")] == ["netem"]
+    assert [qdisc.qdisc_kind for qdisc in bottleneck("netem", "fq_codel")] == ["netem"]
 
 
 @pytest.mark.parametrize("kind", ["tbf", "htb"])

@@ -38,7 +38,7 @@ def test_a_program_of_the_labs_own_runs_where_the_machine_has_none(bench: Instal
     own = locate.find_programs(bench.cache)
     found = locate.tunnel_program(tunnel_kind("wireguard"), None, own)
 
-    assert found is not None and (found.kind, found.sha256) == ("wg", "01")
+    assert found is not None and (found.program, found.sha256) == ("wg", "01")
     assert locate.tunnel_program(tunnel_kind("openvpn+udp"), None, own) is None
 
 

@@ -175,7 +175,7 @@ def test_gost_is_preferred_to_the_relay_and_named_with_its_sum(cache: Path) -> N
     assert locate.tunnel_binary(locate.find_parts()) == its_own
     gost = program(cache / "gost" / "3.2.6" / "gost", "gost v3.2.6 (go1.25.4 linux/amd64)")
     tunnel = locate.tunnel_binary(locate.find_parts())
-    assert (tunnel.path, tunnel.kind, tunnel.version) == (gost, "gost", "gost 3.2.6, go1.25.4")
+    assert (tunnel.path, tunnel.program, tunnel.version) == (gost, "gost", "gost 3.2.6, go1.25.4")
 
 
 def test_relay_is_the_labs_own_and_gost_is_gost_on_a_machine_with_both(cache: Path) -> None:
@@ -185,7 +185,7 @@ def test_relay_is_the_labs_own_and_gost_is_gost_on_a_machine_with_both(cache: Pa
 
     def program_of(tunnel: str, **settings: str) -> str:
         run = Run(tunnel=tunnel, machine="sandbox", **settings).description
-        return locate.tunnel_binary(parts, run.gost_program).kind
+        return locate.tunnel_binary(parts, run.gost_program).program
 
     assert program_of("gost+ws") == "gost"
     assert program_of("relay+ws") == program_of("gost+ws", gost="relay") == "relay"

@@ -267,7 +267,7 @@ def test_gost_is_fetched_once(
     assert setup.provide_gost(bench).endswith("fetched")
     tarball.unlink()
     assert setup.provide_gost(bench).startswith("gost 3.2.6")
-    assert locate.tunnel_binary(locate.find_parts()).kind == "gost"
+    assert locate.tunnel_binary(locate.find_parts()).program == "gost"
 
 
 def test_another_file_than_the_pinned_one_is_deleted(

@@ -54,9 +54,9 @@ def pinned_of(*files: Path) -> list[PinnedPackage]:
 def test_every_package_of_the_lock_is_pinned_by_version_and_sum() -> None:
     pinned = rootfs.read_lock()
     iperf3s = {f"iperf3/{version}" for version in ("3.18", "3.12", "3.9")}
-    assert {one.place for one in pinned} == {"root", "tool", *iperf3s}
+    assert {one.destination for one in pinned} == {"root", "tool", *iperf3s}
     assert all(len(one.sha256) == 64 and int(one.sha256, 16) for one in pinned)
-    names = [one.package for one in pinned if one.place == "root"]
+    names = [one.package for one in pinned if one.destination == "root"]
     assert len(names) == len(set(names)) and {*root_lock.PACKAGES, *root_lock.BACKPORTS} <= set(
         names
     )

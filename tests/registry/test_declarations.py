@@ -283,7 +283,7 @@ def test_only_a_run_through_a_tunnel_is_handed_its_program() -> None:
 
 
 def test_a_run_of_http_alone_needs_no_iperf3() -> None:
-    run = replace(run_of(), flows=[replace(run_of().flows[0], kind="http", size_bytes=1)])
+    run = replace(run_of(), flows=[replace(run_of().flows[0], traffic_type="http", size_bytes=1)])
 
     require_programs([run], NOTHING)
 

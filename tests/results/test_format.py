@@ -2,18 +2,19 @@
 """The format of a result folder: the page says it, the code writes it, a check finds the rest."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from gostlab import results
-from gostlab.guest.flow_result import FlowResult
+from gostlab.guest.flow_result import JSON_KEYS, FlowResult
 from gostlab.guest.probes import netlink
 from gostlab.guest.probes.sampler import COUNTED, MARKED, TIMED
 from gostlab.results.format import SCHEMA, FormatField, files
 from gostlab.spec.checks import Check
+from gostlab.spec.compatible_json import key_of
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 from tests.results.format_check import KINDS, complaints, kind_of
@@ -30,15 +31,15 @@ def names(table: Iterable[FormatField], prefix: str = "") -> set[str]:
     return {path.split(".")[0].removesuffix("[]") for path in below}
 
 
-def of(cls: type) -> set[str]:
-    return {each.name for each in fields(cls)}
+def of(cls: type, renamed: Mapping[str, str] = {}) -> set[str]:
+    return {renamed.get(each.name, key_of(each)) for each in fields(cls)}
 
 
 def test_what_the_lab_writes_is_in_the_tables() -> None:
     assert names(RUN) == of(RunSpec)
     assert names(RUN, "flows[].") == of(FlowSpec)
-    assert names(FLOWS, "flows[].") == of(FlowResult)
-    assert names(FIDELITY, "checks[].") == of(Check)
+    assert names(FLOWS, "flows[].") == of(FlowResult, JSON_KEYS)
+    assert names(FIDELITY, "checks[].") == of(Check, {"requested": "asked"})
     assert {"sockets", *COUNTED, *TIMED, *MARKED} < names(LEGS, "legs[].")
     said = {netlink.INET_DIAG_INFO: b"", netlink.INET_DIAG_BBRINFO: bytes(20)}
     sampled = netlink.parse_tcp_socket(netlink.SocketMessage(bytes(72), said))

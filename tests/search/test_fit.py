@@ -259,7 +259,7 @@ def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("buffers", ["debian", "bdp"])
 def test_theory_says_of_a_place_what_it_says_of_its_run(tmp_path: Path, buffers: str) -> None:
-    asked = replace(order(tmp_path), own=parse_settings({"buffers": buffers}))
+    asked = replace(order(tmp_path), command_line_settings=parse_settings({"buffers": buffers}))
     positions = np.array([[0.1, 0.2, 0.9], [0.8, 0.5, 0.0]])
     for number in range(len(asked.rows)):
         runs = [

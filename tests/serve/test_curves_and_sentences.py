@@ -71,7 +71,7 @@ def flow(name: str, mbit: list[float], share: list[float] | None = None) -> Flow
     return FlowAnswer(
         name=name,
         label=name.upper(),
-        kind="tcp",
+        traffic_type="tcp",
         idle_rtt_ms=40.0,
         mbit=MetricSummary(tuple(mbit)),
         share=MetricSummary(tuple(share)) if share else None,

@@ -31,7 +31,7 @@ def test_a_run_that_names_no_flow_has_one_with_the_runs_own_values() -> None:
     run = one("{cc: bbr, streams: 4, direction: download}")
     assert len(run.flows) == 1
     flow = run.flows[0]
-    assert (flow.name, flow.kind, flow.cc, flow.streams) == ("flow1", "tcp", "bbr", 4)
+    assert (flow.name, flow.traffic_type, flow.cc, flow.streams) == ("flow1", "tcp", "bbr", 4)
     assert (flow.direction, flow.sender, flow.receiver) == ("download", "client", "target")
     assert (flow.rtt_ms, flow.start_s, flow.duration_s) == (40.0, 0.0, 10.0)
     assert run.data_direction == "reverse" and flow.data_sender == "target"
@@ -250,7 +250,7 @@ def test_a_change_without_a_direction_is_of_both_where_the_data_are() -> None:
 
 def test_rrul_is_four_connections_each_way_and_requests() -> None:
     run = one("{flows: rrul, cc: bbr}")
-    assert [(flow.name, flow.kind, flow.direction, flow.streams) for flow in run.flows] == [
+    assert [(flow.name, flow.traffic_type, flow.direction, flow.streams) for flow in run.flows] == [
         ("tcp-up", "tcp", "upload", 4),
         ("tcp-down", "tcp", "download", 4),
         ("ping", "ping", "upload", 1),
@@ -270,21 +270,29 @@ def test_fields_of_one_kind_of_traffic_imply_it() -> None:
         " film: {ladder: [1mbit, 2mbit]}, bulk: {}}}"
     )
     file, bursts, film, bulk = run.flows
-    assert (file.kind, file.size_bytes, file.direction) == ("transfer", 10_000_000, "upload")
-    assert (bursts.kind, bursts.on_s, bursts.off_s, bursts.rate_bps) == (
+    assert (file.traffic_type, file.size_bytes, file.direction) == (
+        "transfer",
+        10_000_000,
+        "upload",
+    )
+    assert (bursts.traffic_type, bursts.on_s, bursts.off_s, bursts.rate_bps) == (
         "onoff",
         2.0,
         1.0,
         4_000_000,
     )
-    assert (film.kind, film.ladder_bps, film.segment_s) == ("video", [1_000_000, 2_000_000], 2.0)
+    assert (film.traffic_type, film.ladder_bps, film.segment_s) == (
+        "video",
+        [1_000_000, 2_000_000],
+        2.0,
+    )
     assert film.direction == "download" and film.playback_buffer_s == 20.0
-    assert bulk.kind == "tcp" and RunSpec.from_json(run.to_json()) == run
+    assert bulk.traffic_type == "tcp" and RunSpec.from_json(run.to_json()) == run
 
 
 def test_a_transfer_may_go_in_both_directions() -> None:
     up, down = one("{flows: {a: {bytes: 1MB, direction: both}}}").flows
-    assert (up.kind, up.direction, down.kind, down.direction) == (
+    assert (up.traffic_type, up.direction, down.traffic_type, down.direction) == (
         "transfer",
         "upload",
         "transfer",

@@ -57,10 +57,10 @@ TRAPS: dict[str, list[Trap]] = {
     "delay_line": [
         (FAR, None),
         (FAR | {"streams": "2"}, {"level": "error", "limit": 10**6, "unit": "packets"}),
-        (FAR | {"streams": "2"}, {"asked": near(2 * 2**30 / 1500)}),
+        (FAR | {"streams": "2"}, {"actual": near(2 * 2**30 / 1500)}),
         (FAR | {"buffers": "debian"}, None),
         (FAR_WITHOUT_LIMIT, None),
-        (FAR_WITHOUT_LIMIT | {"jitter": "20ms"}, {"asked": near(1e11 * 0.13 / 12000)}),
+        (FAR_WITHOUT_LIMIT | {"jitter": "20ms"}, {"actual": near(1e11 * 0.13 / 12000)}),
         (FAR_WITHOUT_LIMIT | {"changes": "[{at: 1s, delay: 130ms}]"}, {}),
     ],
     "offloads_loss": [
@@ -76,18 +76,18 @@ TRAPS: dict[str, list[Trap]] = {
     "offloads_queue": [
         (
             THESIS | LUMPS | {"streams": "16"},
-            {"asked": near(16 * 198 / 256 * 6 * 2**20 * 8 / 0.168)},
+            {"actual": near(16 * 198 / 256 * 6 * 2**20 * 8 / 0.168)},
         ),
-        (OLDER | LUMPS | {"streams": "16"}, {"asked": near(16 * 3 * 2**20 * 8 / 0.168)}),
+        (OLDER | LUMPS | {"streams": "16"}, {"actual": near(16 * 3 * 2**20 * 8 / 0.168)}),
         (THESIS | LUMPS | {"streams": "16"}, {"limit": round(0.9 * 1_967_000_000)}),
         (THESIS | LUMPS, None),
-        (LUMPS | {"flows": f"{{a: {UDP}, b: {UDP}}}"}, {"asked": 20_000_000}),
+        (LUMPS | {"flows": f"{{a: {UDP}, b: {UDP}}}"}, {"actual": 20_000_000}),
     ],
     "window_limit": [
-        (THESIS, {"asked": near(0.6 * 4 * 2**20), "level": "warning"}),
+        (THESIS, {"actual": near(0.6 * 4 * 2**20), "level": "warning"}),
         (THESIS, {"says": "119.8 Mbit/s to 189.6 Mbit/s of 1.967 Gbit/s"}),
         (OLDER, {"says": "119.8 Mbit/s to 149.8 Mbit/s of 1.967 Gbit/s"}),
-        (OLDER | {"buffers": RECEIVE_BOUND}, {"asked": 2**20, "says": "about 49.93 Mbit/s of"}),
+        (OLDER | {"buffers": RECEIVE_BOUND}, {"actual": 2**20, "says": "about 49.93 Mbit/s of"}),
         (THESIS | {"streams": "16"}, {"says": "about 1.917 Gbit/s to 1.967 Gbit/s of"}),
         (THESIS | {"streams": "20"}, {"says": "the queue is never full"}),
         (THESIS | {"streams": "24"}, {"says": "the queue may never be full"}),
@@ -96,15 +96,15 @@ TRAPS: dict[str, list[Trap]] = {
     ],
     # A tunnel's own flow control, per stream, and of OpenVPN over TCP its socket buffers.
     "tunnel_window": [
-        (SSH_FAR, {"asked": 2 * 2**20, "says": "100.5 Mbit/s of 1 Gbit/s"}),
-        (SSH_FAR | {"streams": "4"}, {"asked": 8 * 2**20, "says": "SSH's channel window"}),
+        (SSH_FAR, {"actual": 2 * 2**20, "says": "100.5 Mbit/s of 1 Gbit/s"}),
+        (SSH_FAR | {"streams": "4"}, {"actual": 8 * 2**20, "says": "SSH's channel window"}),
         (SSH_FAR | {"rate": "90mbit"}, None),
         (SSH_FAR | {"tunnel": "direct"}, None),
-        (SSH_FAR | {"tunnel": "gost+h2"}, {"asked": 2**20, "says": "HTTP/2's flow control"}),
-        (SSH_FAR | {"tunnel": "gost+h2", "streams": "4"}, {"asked": 2**20}),
-        (SSH_FAR | {"tunnel": "gost+h2", "direction": "download"}, {"asked": 4 * 2**20}),
-        (OPENVPN | {"sndbuf": "64KiB"}, {"asked": near(52_411, rel=0.1), "says": "sndbuf"}),
-        (OPENVPN | {"rcvbuf": "64KiB"}, {"asked": near(74_062, rel=0.15), "says": "rcvbuf"}),
+        (SSH_FAR | {"tunnel": "gost+h2"}, {"actual": 2**20, "says": "HTTP/2's flow control"}),
+        (SSH_FAR | {"tunnel": "gost+h2", "streams": "4"}, {"actual": 2**20}),
+        (SSH_FAR | {"tunnel": "gost+h2", "direction": "download"}, {"actual": 4 * 2**20}),
+        (OPENVPN | {"sndbuf": "64KiB"}, {"actual": near(52_411, rel=0.1), "says": "sndbuf"}),
+        (OPENVPN | {"rcvbuf": "64KiB"}, {"actual": near(74_062, rel=0.15), "says": "rcvbuf"}),
         (OPENVPN | {"sndbuf": "2MiB"}, None),
         (OPENVPN | {"sndbuf": "64KiB", "tunnel": "openvpn+udp"}, None),
     ],
@@ -118,23 +118,23 @@ TRAPS: dict[str, list[Trap]] = {
         ({"queue": "fq_codel", "bottleneck": "tbf", "streams": "2"}, None),
         (
             {"queue": "fq_codel", "bottleneck": "tbf", "streams": "16"},
-            {"asked": near(0.1111, abs=1e-4)},
+            {"actual": near(0.1111, abs=1e-4)},
         ),
         ({"queue": "fifo", "streams": "16"}, None),
     ],
     # shorter than a first window
     "short_queue": [
-        ({"buffer": "9pkts"}, {"level": "warning", "asked": 9, "limit": 10}),
+        ({"buffer": "9pkts"}, {"level": "warning", "actual": 9, "limit": 10}),
         ({"buffer": "10pkts"}, None),
         ({"rate": "10mbit", "delay": "0.5ms", "buffer": "1bdp"}, None),
     ],
     # 100 Mbit/s over 8 ms are 67 packets: eight at once are more than a tenth. Over 10 ms they are
     # 83.
     "burst": [
-        (SENT | {"delay": "4ms"}, {"asked": 8, "limit": near(1e8 * 0.008 / 120_000, abs=1e-3)}),
+        (SENT | {"delay": "4ms"}, {"actual": 8, "limit": near(1e8 * 0.008 / 120_000, abs=1e-3)}),
         (SENT | {"delay": "5ms"}, None),
         ({"delay": "4ms"}, None),
-        (LUMPS | {"delay": "4ms"}, {"asked": 43}),
+        (LUMPS | {"delay": "4ms"}, {"actual": 43}),
     ],
     # 100 Mbit/s: a packet each 0.12 ms. Only the direction of the data matters.
     "reordering": [
@@ -156,19 +156,19 @@ TRAPS: dict[str, list[Trap]] = {
     ],
     # 10 Mbit/s over 2 ms are 1.7 packets.
     "least_buffer": [
-        ({"rate": "10mbit", "delay": "1ms", "buffer": "1bdp"}, {"asked": 1.667, "limit": 10}),
+        ({"rate": "10mbit", "delay": "1ms", "buffer": "1bdp"}, {"actual": 1.667, "limit": 10}),
         ({"rate": "10mbit", "delay": "1ms", "buffer": "0.5bdp"}, None),
         ({"rate": "10mbit", "delay": "6ms", "buffer": "1bdp"}, None),
         ({"delay": "1ms"}, None),
     ],
     "hops": [
-        ({"hops": "2"}, {"asked": 200, "limit": 100, "says": "hop2"}),
+        ({"hops": "2"}, {"actual": 200, "limit": 100, "says": "hop2"}),
         ({"hops": "2", "links": "{hop2: {rtt: 1ms}}"}, None),
         ({}, None),
     ],
     "few_round_trips": [
         ({"duration": "2s"}, None),
-        ({"duration": "1s"}, {"asked": 1.0, "limit": 2.0}),
+        ({"duration": "1s"}, {"actual": 1.0, "limit": 2.0}),
         (SECOND_FAR | {"duration": "5s"}, {"says": "flow2 "}),
         ({"duration": "3s", "changes": "[{at: 1s, delay: 100ms, direction: both}]"}, {}),
     ],
@@ -180,7 +180,7 @@ TRAPS: dict[str, list[Trap]] = {
     # The CPU is the bottleneck there.
     "no_rate": [({"clock": "real", "rate": "unlimited"}, {"level": "warning"})],
     "netem_rates": [
-        ({"changes": RATES}, {"level": "warning", "asked": 12, "says": "bottleneck: tbf"}),
+        ({"changes": RATES}, {"level": "warning", "actual": 12, "says": "bottleneck: tbf"}),
         ({"changes": RATES, "bottleneck": "tbf"}, None),
         ({"changes": "[{at: 1s, rate: 5mbit}]"}, None),
     ],
@@ -311,5 +311,5 @@ def test_any_run_has_sentences_and_finite_numbers() -> None:
         asked: dict[str, Any] = {key: chance.choice(words) for key, words in options.items()}
         for guard in guards(one(**asked)):
             assert guard.sentence.isprintable() and guard.level in ("error", "warning")
-            numbers = [each for each in (guard.asked, guard.limit) if each is not None]
+            numbers = [each for each in (guard.actual, guard.limit) if each is not None]
             assert all(map(math.isfinite, numbers)), guard

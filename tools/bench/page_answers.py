@@ -114,36 +114,41 @@ def measure_page(scratch: Callable[[], Path], repeat: int) -> list[BenchMetric]:
     page, cold = ServedPage(scratch()), scratch()
     try:
         page.ask(repeat + 1)  # it imports what reads results
-        asked: list[tuple[Times, Times, float, float]] = []
+        answer_times: list[tuple[Times, Times, float, float]] = []
         for seed in range(1, repeat + 1):
             time.sleep(PAUSE_S)
             new, again = page.ask(seed), page.ask(seed)
-            asked.append((new, again, try_s(seed, cold)[0], try_s(seed, cold)[0]))
+            answer_times.append((new, again, try_s(seed, cold)[0], try_s(seed, cold)[0]))
     finally:
         page.stop()
     name = "10 s of two flows at 50 Mbit/s on the page"
     rows = [
-        (f"{name}: first samples", "s", "≤ 0.15", [new.first_s for new, *_ in asked]),
-        (f"{name}: last samples", "s", "≤ 0.35", [new.last_s for new, *_ in asked]),
-        (f"{name}: the whole answer", "s", "", [new.answer_s for new, *_ in asked]),
+        (f"{name}: first samples", "s", "≤ 0.15", [new.first_s for new, *_ in answer_times]),
+        (f"{name}: last samples", "s", "≤ 0.35", [new.last_s for new, *_ in answer_times]),
+        (f"{name}: the whole answer", "s", "", [new.answer_s for new, *_ in answer_times]),
         (
             f"{name}: an answer that is there",
             "s",
             "≤ 0.1",
-            [again.answer_s for _, again, *_ in asked],
+            [again.answer_s for _, again, *_ in answer_times],
         ),
         (
             "first samples, over ./lab try",
             "×",
             "",
-            [new.first_s / cold for new, _, cold, _ in asked],
+            [new.first_s / cold for new, _, cold, _ in answer_times],
         ),
-        ("last samples, over ./lab try", "×", "", [new.last_s / cold for new, _, cold, _ in asked]),
+        (
+            "last samples, over ./lab try",
+            "×",
+            "",
+            [new.last_s / cold for new, _, cold, _ in answer_times],
+        ),
         (
             "an answer that is there, over ./lab try's",
             "×",
             "",
-            [again.answer_s / cached for _, again, _, cached in asked],
+            [again.answer_s / cached for _, again, _, cached in answer_times],
         ),
     ]
     return [print_metric(BenchMetric(*row)) for row in rows]

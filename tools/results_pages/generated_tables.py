@@ -75,7 +75,7 @@ Load = Callable[[str], Mapping[str, MatrixResults]]  # experiment -> its matrice
 class TableQuery:
     """The parsed arguments of a mark."""
 
-    place: str  # file and line for messages
+    position: str  # file and line for messages
     experiment: str
     matrices: tuple[str, ...]
     rows: tuple[str, ...] | None = None  # None: all factors except cc
@@ -224,7 +224,7 @@ def table_of(query: TableQuery, load: Load) -> list[str] | None:
     known = [name for name, _ in study.matrix_titles]
     for name in query.matrices:
         if name not in known:
-            raise BadInput(f"{query.place}: {query.experiment} has no matrix {name}")
+            raise BadInput(f"{query.position}: {query.experiment} has no matrix {name}")
     matrices = load(query.experiment)
     selected = [with_level(matrices[name], query) for name in query.matrices if name in matrices]
     if not any(len(cell.counted) >= MIN_RUNS for drawing in selected for cell in drawing.cells):
@@ -235,7 +235,7 @@ def table_of(query: TableQuery, load: Load) -> list[str] | None:
         table = targets_table(query, published_targets.target_rows(study, selected))
     else:
         (matrix,) = selected
-        table = cells_table(matrix, query.rows, query.figures, query.place)
+        table = cells_table(matrix, query.rows, query.figures, query.position)
     foot = foot_of(query, selected, table.note)
     return ["", *(table.lines() if table.rows else [NO_CHANGED_ROWS]), "", *foot, ""]
 
@@ -352,7 +352,7 @@ def targets_table(query: TableQuery, rows: Sequence[published_targets.TargetComp
                 "matrix": row.matrix,
                 "cell": without_nbsp(row.cell),
                 "figure": row.figure,
-                "asked": without_nbsp(row.asked),
+                "asked": without_nbsp(row.expected),
                 "got": spread(row.got, published_targets.ratio_text)
                 if counts and row.got
                 else MISSING,

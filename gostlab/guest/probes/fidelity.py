@@ -491,7 +491,7 @@ def check_offered(
     checks = []
     for flow in run.flows:
         sent = results.get(flow.name)
-        if flow.kind != "udp" or sent is None or not flow.rate_bps:
+        if flow.traffic_type != "udp" or sent is None or not flow.rate_bps:
             continue
         got_bps = sent.offered_bps or 0.0
         burst_bps = 8 * UDP_BURST_PKTS * flow.datagram_bytes / flow.duration_s
@@ -527,7 +527,7 @@ def check_app_rates(run: RunSpec, flows: Sequence[FlowResult]) -> list[Check]:
     checks = []
     for flow in run.flows:
         result = results.get(flow.name)
-        if flow.kind != "tcp" or not flow.rate_bps or result is None:
+        if flow.traffic_type != "tcp" or not flow.rate_bps or result is None:
             continue
         mean_bps = 8 * result.bytes / flow.duration_s
         missing_s = APP_RATE_ROUND_TRIPS * flow.rtt_ms / 1000

@@ -165,7 +165,8 @@ def test_goodput_is_the_flows_together_without_udp(tmp_path: Path) -> None:
     run = of(tmp_path, asked, goodput_mbit=60.0, wan=7)
     assert run.goodput_mbit == 60.0 and run.retr == 7  # wget has no Retr
     told = [
-        (each.name, each.kind, each.cc, each.goodput_mbit, each.retransmits) for each in run.flows
+        (each.name, each.traffic_type, each.cc, each.goodput_mbit, each.retransmits)
+        for each in run.flows
     ]
     assert told == [
         ("flow1", "tcp", "bbr", 30.0, 7),

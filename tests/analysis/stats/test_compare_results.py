@@ -94,7 +94,7 @@ def test_cells_that_only_one_has_are_named_and_are_no_regression(tmp_path: Path)
     found = both(tmp_path, (100.0,), (100.0,))
     assert found.only_before == ("main: 16 streams, gost+ws, Reno",)
     assert found.only_after == ("main: 16 streams, gost+ws, CUBIC",)
-    assert not found.regressed and not found.made
+    assert not found.regressed and not found.program_changes
 
 
 def write_version(results: Path, version: str, goodput_mbit: float) -> None:
@@ -113,7 +113,7 @@ def test_a_changed_source_is_compared_with_its_old_version_also_in_one_folder(
     found = compared(tmp_path)
 
     assert goodput(found, "mine").verdict == "worse"
-    assert "own_cc.mine: aa11 before, bb22 after" in found.made
+    assert "own_cc.mine: aa11 before, bb22 after" in found.program_changes
     assert not found.only_before and not found.only_after
 
 
@@ -138,14 +138,14 @@ def test_a_variant_is_compared_with_the_one_of_its_own_settings_alone(tmp_path: 
 
     found = compared(tmp_path)
 
-    assert goodput(found).verdict == "same" and not found.made
+    assert goodput(found).verdict == "same" and not found.program_changes
     assert found.only_after == ("main: 16 streams, gost+ws, BBR (duration 10 s)",)
 
 
 def test_what_made_them_is_compared(tmp_path: Path) -> None:
     tunnel = {"kind": "gost", "version": "9", "path": "/x", "sha256": "ab" * 32}
     found = both(tmp_path, (100.0,), (100.0,), env={"tunnel": tunnel})
-    assert len(found.made) == 1 and "ab" * 8 in found.made[0]
+    assert len(found.program_changes) == 1 and "ab" * 8 in found.program_changes[0]
 
 
 def test_the_table_has_the_worse_first_and_counts_the_rest(tmp_path: Path) -> None:

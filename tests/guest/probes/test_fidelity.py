@@ -107,7 +107,7 @@ def test_a_cc_that_is_not_the_asked_one_is_invalid() -> None:
         {"leg": "app", "flow": "flow1", "cc": ["bbr"]},
     ]
     [check] = fidelity.check_cc(legs, run)
-    assert (check.verdict, check.asked, check.got) == ("invalid", "bbr", ["cubic"])
+    assert (check.verdict, check.requested, check.got) == ("invalid", "bbr", ["cubic"])
     assert "ran cubic, not bbr" in check.reason
     assert fidelity.check_cc([{**legs[0], "cc": ["bbr"]}], run)[0].verdict == "ok"
     assert fidelity.check_cc([], run)[0].reason == "WAN sockets ran unseen, not bbr"
@@ -115,7 +115,7 @@ def test_a_cc_that_is_not_the_asked_one_is_invalid() -> None:
 
 def test_of_a_brief_flow_the_same_tunnels_other_sockets_speak() -> None:
     flow = describe(cc="bbr").flows[0]
-    run = replace(describe(cc="bbr"), flows=(flow, replace(flow, name="web", kind="short")))
+    run = replace(describe(cc="bbr"), flows=(flow, replace(flow, name="web", traffic_type="short")))
     seen = {"leg": "wan", "flow": "flow1", "cc": ["bbr"]}
     between_samples = {"leg": "wan", "flow": "web", "cc": []}
 
