@@ -475,6 +475,22 @@ def test_a_block_that_the_end_of_a_run_cuts_is_no_contradiction(hand_in: Path) -
     assert not found.problems and found.points == most > 0
 
 
+def test_a_block_that_is_in_none_of_iperf3s_intervals_is_no_contradiction(hand_in: Path) -> None:
+    run, most = run_of(hand_in), graded(hand_in).points
+
+    def missing(blocks: int) -> tuple[str, ...]:
+        def take(report: Any) -> None:
+            report["intervals"][0]["sum"]["bytes"] = (
+                report["end"]["sum_received"]["bytes"] - blocks * 2**17
+            )
+
+        edit(run / "iperf3-server.json", take)
+        return tuple(graded(hand_in).problems)
+
+    assert missing(3) == () and graded(hand_in).points == most
+    assert "its intervals sum to" in missing(5)[0]
+
+
 def test_segments_sent_again_after_iperf3_looked_are_no_contradiction(hand_in: Path) -> None:
     legs = run_of(hand_in) / "legs.json"
     before = (read_object(legs) or {})["legs"][0]["segments_retransmitted"]
