@@ -130,10 +130,7 @@ class Recorder:
     load_began_ns: int | None = None
 
     def begin(self, files: Sequence[CaptureFile]) -> None:
-        """Begin to record.
-
-        Raises NetworkError.
-        """
+        """Begin to record. Raises NetworkError."""
         if not TAP.exists():
             raise NetworkError("the kernel did not load the capture's module: log.txt has a reason")
         for file in files:
@@ -155,10 +152,7 @@ class Recorder:
             self.begin(files_of_legs(self.network, tunnel.legs))
 
     def tell(self, command: str) -> None:
-        """Write a command to the kernel.
-
-        Raises NetworkError.
-        """
+        """Write a command to the kernel. Raises NetworkError."""
         try:
             TAP.write_text(command, encoding="ascii")
         except OSError as error:

@@ -160,10 +160,7 @@ def _iproute2_version(_path: str) -> str:
 
 
 def first_line(argv: list[str]) -> str:
-    """Return the first line that a command prints.
-
-    Raises NetworkError if it cannot be run.
-    """
+    """Return the first line that a command prints. Raises NetworkError if it cannot be run."""
     try:
         output = subprocess.run(
             argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

@@ -34,10 +34,7 @@ OFFLOADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
-    """Switch each of OFFLOADS, and return which of them the interface then has.
-
-    Raises OSError.
-    """
+    """Switch each of OFFLOADS, and return which of them the interface then has. Raises OSError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         names = feature_names(sock, device)
         bits = [
@@ -56,10 +53,7 @@ def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
 
 
 def switched_on(sock: socket.socket, device: str, names: Sequence[str]) -> dict[str, bool]:
-    """Return which of OFFLOADS an interface has, given its features' names.
-
-    Raises OSError.
-    """
+    """Return which of OFFLOADS an interface has, given its features' names. Raises OSError."""
     blocks = (len(names) + 31) // 32
     head = struct.pack("=II", ETHTOOL_GFEATURES, blocks)
     reply = call(sock, device, head + bytes(16 * blocks))
@@ -72,10 +66,7 @@ def switched_on(sock: socket.socket, device: str, names: Sequence[str]) -> dict[
 
 
 def feature_names(sock: socket.socket, device: str) -> list[str]:
-    """Return the kernel's names of an interface's features, by number.
-
-    Raises OSError.
-    """
+    """Return the kernel's names of an interface's features, by number. Raises OSError."""
     # struct ethtool_sset_info: command, reserved, mask of sets, then a count for each.
     info = call(sock, device, struct.pack("=IIQI", ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0))
     count = struct.unpack_from("=I", info, 16)[0]

@@ -193,10 +193,7 @@ def check_rates(run: RunSpec, results: Sequence[FlowResult], queues: Sequence[In
 
 
 def sends_through(queue: Interface, flow: FlowSpec) -> bool:
-    """Return whether a flow's data leave through a queue.
-
-    A queue may serve one direction.
-    """
+    """Return whether a flow's data leave through a queue. A queue may serve one direction."""
     ordered = any(">" in host or "<" in host for host in queue.hosts)
     return carries_data(queue, flow) and (ordered or queue.direction == flow.data_direction)
 

@@ -114,10 +114,7 @@ def has_own_tcp_memory(run: RunSpec) -> bool:
 
 
 def machines_of(run: RunSpec) -> tuple[str, ...]:
-    """Return the hosts whose programs take part.
-
-    Nodes that only forward belong to the network.
-    """
+    """Return the hosts whose programs take part. Nodes that only forward belong to the network."""
     ends = (host for flow in run.flows for host in run.tunnel_ends(flow))
     return tuple(dict.fromkeys((*run.hosts, *ends)))
 

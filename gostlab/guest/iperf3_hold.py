@@ -37,10 +37,7 @@ def can_hold() -> bool:
 
 
 def ptrace(request: int, pid: int, address: int = 0, data: int = 0) -> int:
-    """Call ptrace(2).
-
-    Raises OSError.
-    """
+    """Call ptrace(2). Raises OSError."""
     ctypes.set_errno(0)
     result: int = libc.ptrace(
         ctypes.c_long(request), ctypes.c_long(pid), ctypes.c_void_p(address), ctypes.c_void_p(data)

@@ -40,10 +40,7 @@ class LoadContext:
     change: Callable[[ChangeSpec], list[ChangedQdisc]]
 
     def start(self, command: Command, *, recorded: bool = True) -> Popen[bytes]:
-        """Start one end of a flow.
-
-        Raises NetworkError.
-        """
+        """Start one end of a flow. Raises NetworkError."""
         reads_on = self.reads_on if command.charged_as == "iperf3/receiver" else None
         return self.network.start(command, self.folder, recorded=recorded, reads_on=reads_on)
 

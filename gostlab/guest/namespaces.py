@@ -125,10 +125,7 @@ class NamespaceHolder:
         return ""
 
     def run_saved(self) -> None:
-        """Run the commands that a topology's node saved.
-
-        Raises OSError or CalledProcessError.
-        """
+        """Run the commands that a topology's node saved. Raises OSError or CalledProcessError."""
         for command in self.saved:
             sysctl = re.fullmatch(r"sysctl -qw (\S+)=(\S+)", command)
             with entered_namespace(self.pid):

@@ -187,10 +187,7 @@ class Network:
     def _popen(
         self, node: str, argv: Sequence[str], environ: Mapping[str, str], **options: Any
     ) -> subprocess.Popen[bytes]:
-        """Start a process in a node's network.
-
-        Raises NetworkError if there is no such program.
-        """
+        """Start a process in a node's network. Raises NetworkError if there is no such program."""
         try:
             with entered_namespace(self.pid(node)):
                 return subprocess.Popen(
@@ -312,10 +309,7 @@ def build_network(
 
 
 def join_nodes(mininet: Mininet) -> None:
-    """Set up links, addresses and routes of nodes without shells.
-
-    Raises NetworkError.
-    """
+    """Set up links, addresses and routes of nodes without shells. Raises NetworkError."""
     position = "links"
     try:
         with links_of(os.getpid()) as links:
@@ -380,10 +374,7 @@ def record_layout(network: Network) -> None:
 
 
 def set_mtu(network: Network, mtu: int) -> None:
-    """Set the MTU of both ends of every link.
-
-    Raises NetworkError.
-    """
+    """Set the MTU of both ends of every link. Raises NetworkError."""
     for node in network.nodes:
         devices = [interface.name for interface in network.interfaces if interface.node == node]
         for name in devices:

@@ -50,10 +50,7 @@ class OptionComparison(NamedTuple):
     abs_tol: float = 0.0
 
     def difference(self, requested: Any, installed: Any) -> list[str]:
-        """Return a phrase if the installed value differs from the requested one.
-
-        None: not set.
-        """
+        """Return a phrase if the installed value differs from the requested one. None: not set."""
         if None in (requested, installed):
             equal = requested is installed
         else:

@@ -420,10 +420,7 @@ def seed_of(run: RunSpec, number: int) -> int:
 
 
 def compare_installed(interface: Interface, requested: list[Qdisc], shown: str) -> list[Qdisc]:
-    """Parse what tc shows as installed.
-
-    Raises ShapingMismatch if it is not what was requested.
-    """
+    """Parse what tc shows as installed. Raises ShapingMismatch if it is not what was requested."""
     position = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
     try:
         installed = parse_shown(shown, requested)

@@ -20,10 +20,7 @@ class TcPipe:
     """A running `tc -batch`. Commands are argvs that begin with `tc`."""
 
     def __init__(self, start: Callable[..., subprocess.Popen[bytes]]) -> None:
-        """Start tc.
-
-        `start` is called like subprocess.Popen, on the node.
-        """
+        """Start tc. `start` is called like subprocess.Popen, on the node."""
         self._process = start(
             list(ARGV), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

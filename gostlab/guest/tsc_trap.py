@@ -70,10 +70,7 @@ def release_at_exec(pid: int, file_offset: int, *, execs: int) -> bool:
 
 
 def write_zero(pid: int, file_offset: int) -> bool:
-    """Make the counter read 0 in a stopped process.
-
-    Raises OSError.
-    """
+    """Make the counter read 0 in a stopped process. Raises OSError."""
     address = address_of(file_offset, Path(f"/proc/{pid}/maps").read_text(encoding="utf-8"))
     if address is None:
         return False

@@ -134,10 +134,7 @@ class TunnelLaunch:
 
     @property
     def program_path(self) -> str:
-        """Return the path of the tunnel's program.
-
-        Raises TunnelError if there is none.
-        """
+        """Return the path of the tunnel's program. Raises TunnelError if there is none."""
         if self.program is None:
             raise TunnelError(f"{self.run.tunnel} declares no program")
         return str(self.program.path)
@@ -246,10 +243,7 @@ class TunnelLaunch:
         return path
 
     def wait_until_listening(self, node: str, port: int, protocol: str = "tcp") -> None:
-        """Wait until an end listens.
-
-        Raises TunnelError if it dies first, or on a timeout.
-        """
+        """Wait until an end listens. Raises TunnelError if it dies first, or on a timeout."""
         wait_until_listening(
             self.network,
             node,

@@ -131,10 +131,7 @@ def start_servers(context: LoadContext, undo: ExitStack) -> dict[str, subprocess
 def wait_for_command(
     context: LoadContext, flow: FlowSpec, port: int, server: subprocess.Popen[bytes]
 ) -> None:
-    """Wait until a user's server listens, by TCP or UDP.
-
-    Raises TrafficError.
-    """
+    """Wait until a user's server listens, by TCP or UDP. Raises TrafficError."""
     until_s = time.monotonic() + SERVER_PATIENCE_S
     while True:
         for protocol in ("tcp", "udp"):
@@ -167,10 +164,7 @@ def describe_exit(status: int) -> str:
 
 
 def start_server(context: LoadContext, flow: FlowSpec, port: int) -> subprocess.Popen[bytes]:
-    """Start one flow's sink.
-
-    Raises TrafficError.
-    """
+    """Start one flow's sink. Raises TrafficError."""
     declaration = flow.traffic
     argv = traffic_plugin(declaration).server_command(context, flow, port)
     name = (
@@ -391,10 +385,7 @@ class Timeline:
         return [self._active[ended] for ended in readable if ended in self._active]
 
     def _record_end(self, active: ActiveFlow) -> None:
-        """Record the end of a flow.
-
-        Raises TrafficError if it failed.
-        """
+        """Record the end of a flow. Raises TrafficError if it failed."""
         self._endings.unregister(active.ending)
         del self._active[active.ending]
         flow = active.flow

@@ -463,10 +463,7 @@ def visible_path(program: Path) -> Path:
 def start_logged(
     argv: Sequence[str], folder: Path, environ: Mapping[str, str], **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own, its output in a run's log.txt.
-
-    Raises OSError.
-    """
+    """Start a process in a session of its own, its output in a run's log.txt. Raises OSError."""
     with (folder / "log.txt").open("ab") as log:
         return subprocess.Popen(
             argv,

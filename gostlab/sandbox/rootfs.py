@@ -93,10 +93,7 @@ def plain_root(**shared: Path) -> OwnRoot:
 
 
 def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
-    """Return the root for a run with these parts; None: the host's files.
-
-    Raises MissingPart.
-    """
+    """Return the root for a run with these parts; None: the host's files. Raises MissingPart."""
     root = root_of_run(run)
     if root is None:
         return None

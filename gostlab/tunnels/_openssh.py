@@ -88,10 +88,7 @@ def start_ssh_ends(launch: TunnelLaunch, forwarding: Sequence[tuple[str, str]]) 
 
 
 def make_key(launch: TunnelLaunch, name: str, node: str) -> str:
-    """Make a node's key in the tunnel's folder and return its public half.
-
-    Raises NetworkError.
-    """
+    """Make a node's key in the tunnel's folder and return its public half. Raises NetworkError."""
     key_path = launch.scratch / f"{name}.made"
     keygen = launch.helper("ssh-keygen")
     launch.read_output(

@@ -85,10 +85,7 @@ def route_behind_gateway(launch: TunnelLaunch) -> None:
 
 
 def wait_for_device(launch: TunnelLaunch, node: str, device: str) -> None:
-    """Wait until an end has made its device.
-
-    Raises TunnelError if it has none in time.
-    """
+    """Wait until an end has made its device. Raises TunnelError if it has none in time."""
     # This process reads the table: starting a program for each poll would be most of a VPN's start
     # time.
     deadline = time.monotonic() + launch.patience_s
@@ -104,10 +101,7 @@ def wait_for_device(launch: TunnelLaunch, node: str, device: str) -> None:
 
 
 def wait_inside(launch: TunnelLaunch) -> None:
-    """Wait until a ping through the VPN is answered.
-
-    Raises TunnelError if none is.
-    """
+    """Wait until a ping through the VPN is answered. Raises TunnelError if none is."""
     wait_s = 1 + int(max(flow.rtt_ms for flow in launch.run.flows) / 1000)
     ping = f"ping -qc1 -W{wait_s} $0"
     script = f"for _ in $(seq 50); do {ping} && exit 0; sleep 0.1; done >/dev/null 2>&1"

@@ -31,10 +31,7 @@ class Certificate:
 
 
 def make_certificate(launch: TunnelLaunch, node: str) -> Certificate:
-    """Make a new key for a node and a self-signed certificate of it.
-
-    Raises NetworkError.
-    """
+    """Make a new key for a node and a self-signed certificate of it. Raises NetworkError."""
     args = ["-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-set_serial", "1"]
     stdout_path = "/proc/self/fd/1"
     output = launch.read_output(

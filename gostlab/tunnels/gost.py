@@ -120,10 +120,7 @@ ENVIRON = {"GODEBUG": "multipathtcp=0"}
 
 
 def start(launch: TunnelLaunch) -> Tunnel:
-    """Start all ends, as in `gost -L relay+wss://:443/127.0.0.1:80`.
-
-    Raises TunnelError.
-    """
+    """Start all ends, as in `gost -L relay+wss://:443/127.0.0.1:80`. Raises TunnelError."""
     return start_relay(launch, tunnel_kind(launch.run.tunnel).spellings[0])
 
 

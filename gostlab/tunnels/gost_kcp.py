@@ -29,10 +29,7 @@ TUNNEL = gost_relay(
 
 
 def start(launch: TunnelLaunch) -> Tunnel:
-    """Start both ends.
-
-    Raises TunnelError.
-    """
+    """Start both ends. Raises TunnelError."""
     values = kcp_values(dict(launch.options(*KCP_NAMES)))
     query = ""
     if values:

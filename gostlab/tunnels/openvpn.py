@@ -65,10 +65,7 @@ verb 3
 
 
 def start(launch: TunnelLaunch) -> Tunnel:
-    """Start both ends, whose packets fit the link's MTU.
-
-    Raises TunnelError or NetworkError.
-    """
+    """Start both ends, whose packets fit the link's MTU. Raises TunnelError or NetworkError."""
     over = tunnel_kind(launch.run.tunnel).over
     certificates = {node: make_certificate(launch, node) for node in (launch.near, launch.far)}
     far, inside = launch.far_address, inner_addresses(launch)

@@ -16,10 +16,7 @@ TUNNEL = TunnelKind(
 
 
 def start(launch: TunnelLaunch) -> Tunnel:
-    """Start both ends, as in `gost -L tcp://:443/HOST:443`.
-
-    Raises TunnelError.
-    """
+    """Start both ends, as in `gost -L tcp://:443/HOST:443`. Raises TunnelError."""
     address, port = launch.sink
     for node in reversed(launch.nodes):
         is_far = node == launch.far

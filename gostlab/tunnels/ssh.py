@@ -24,10 +24,7 @@ TUNNEL = TunnelKind(
 
 
 def start(launch: TunnelLaunch) -> Tunnel:
-    """Start both ends.
-
-    Raises TunnelError or NetworkError.
-    """
+    """Start both ends. Raises TunnelError or NetworkError."""
     forwards = []
     for flow in launch.carried_flows:
         address, port = launch.sink_of(flow)

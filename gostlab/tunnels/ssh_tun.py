@@ -25,10 +25,7 @@ TUNNEL = TunnelKind(
 
 
 def start(launch: TunnelLaunch) -> Tunnel:
-    """Start both ends and their devices.
-
-    Raises TunnelError or NetworkError.
-    """
+    """Start both ends and their devices. Raises TunnelError or NetworkError."""
     device = device_of(launch)
     tun_name = f"tun{launch.number}"
     start_ssh_ends(

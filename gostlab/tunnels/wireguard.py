@@ -32,10 +32,7 @@ AllowedIPs = 0.0.0.0/0
 
 
 def start(launch: TunnelLaunch) -> Tunnel:
-    """Start both devices.
-
-    Raises TunnelError or NetworkError.
-    """
+    """Start both devices. Raises TunnelError or NetworkError."""
     port = listen_port(launch)
     ends = {node: f"{launch.network.ip(node)}:{port}" for node in (launch.near, launch.far)}
     make_devices(

@@ -43,10 +43,7 @@ TUNNEL = (
 
 
 def start(launch: TunnelLaunch) -> Tunnel:
-    """Start GOST's ends, and then both devices.
-
-    Raises TunnelError or NetworkError.
-    """
+    """Start GOST's ends, and then both devices. Raises TunnelError or NetworkError."""
     tunnel_type = tunnel_kind(launch.run.tunnel)
     scheme = tunnel_type.charged_as.replace("gost+", "relay+")
     address, port = relay_datagrams(launch, scheme, listen_port(launch))

@@ -79,10 +79,7 @@ class SendingInfo(NamedTuple):
 
 
 def open_in(namespace: int | Path, protocol: int, groups: int = 0) -> socket.socket:
-    """Open a netlink socket in the network namespace of a process or a file.
-
-    Raises OSError.
-    """
+    """Open a netlink socket in the network namespace of a process or a file. Raises OSError."""
     with entered_namespace(namespace):
         opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
         opened.bind((0, groups))
@@ -155,10 +152,7 @@ class SocketMessage:
 
 
 def read_tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
-    """Return every live TCP socket of a namespace.
-
-    Dual-stack listeners have IPv4 peers as IPv6.
-    """
+    """Return every live TCP socket of a namespace. Dual-stack listeners have IPv4 peers as IPv6."""
     return socket_messages(_dump(link, TCPDIAG_GETSOCK, OF_ALL_FAMILIES))
 
 

@@ -122,10 +122,7 @@ def consecutive_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class AckTrace:
-    """A trace instance of tcp_probe, read into a file until ended.
-
-    `ports` is its filter.
-    """
+    """A trace instance of tcp_probe, read into a file until ended. `ports` is its filter."""
 
     def __init__(self, instance: Path, spool: Spool, ports: str = "") -> None:
         self._instance, self._spool, self._ports = instance, spool, ports
@@ -136,10 +133,7 @@ class AckTrace:
         return f" {SSTHRESH_FIELD};" in (self._event / "format").read_text(encoding="ascii")
 
     def start(self) -> None:
-        """Begin to record.
-
-        Raises OSError.
-        """
+        """Begin to record. Raises OSError."""
         (self._instance / "trace_clock").write_text("mono")  # time.monotonic()'s clock
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
         (self._event / "filter").write_text(self._ports)

@@ -123,10 +123,7 @@ class DepartureTrace:
         self._thread = threading.Thread(target=self._sample, name="departures", daemon=True)
 
     def start(self) -> None:
-        """Set up the trace, and wait for the instant in a thread.
-
-        Raises OSError.
-        """
+        """Set up the trace, and wait for the instant in a thread. Raises OSError."""
         (self._instance / "trace_clock").write_text("mono")
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
         (self._instance / "options/overwrite").write_text("0")

@@ -12,10 +12,7 @@ EVERY_S = 0.05
 
 
 class Spool:
-    """Open files that a thread copies into one file until ended.
-
-    Without files no file is made.
-    """
+    """Open files that a thread copies into one file until ended. Without files no file is made."""
 
     def __init__(self, raw: Path, files: Sequence[int], name: str) -> None:
         self._raw, self._files = raw, files
