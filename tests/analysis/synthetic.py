@@ -149,6 +149,13 @@ def write_run(
     return folder
 
 
+def write_repetitions(results: Path, cc: str, *goodputs_mbit: float, **measured: Any) -> None:
+    """Runs of a cell of 16 streams, named like bbr-1; each has its own goodput."""
+    for repetition, goodput_mbit in enumerate(goodputs_mbit, 1):
+        run = cell(cc, 16, repetition=repetition)
+        write_run(results, run, goodput_mbit=goodput_mbit, name=f"{cc}-{repetition}", **measured)
+
+
 def measured_flow(
     asked: Mapping[str, Any], goodput_mbit: float, retransmits: int | None
 ) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from gostlab.errors import BadInput
 from gostlab.importers.base import Recording, SpecifiedPath
 from gostlab.importers.tc_lines import FORMAT
 from gostlab.spec.gost_config import read_gost_config
-from tests.analysis import synthetic
+from tests.analysis.synthetic import write_repetitions as write
 from tests.asked import run_of
 
 
@@ -78,12 +78,6 @@ def test_tc_lines_say_that_later_changes_are_not_in_them() -> None:
     assert any("changes (run.json)" in line for line in tc_lines(run, "eth0"))
     run = run_of(profile="la-hamina")
     assert not any("changes" in line for line in tc_lines(run, "eth0"))
-
-
-def write(results: Path, cc: str, *goodputs: float) -> None:
-    for repetition, goodput in enumerate(goodputs, 1):
-        run = synthetic.cell(cc, 16, repetition=repetition)
-        synthetic.write_run(results, run, goodput_mbit=goodput, name=f"{cc}-{repetition}")
 
 
 def test_the_fastest_cell_is_chosen_and_a_run_is_its_own(tmp_path: Path) -> None:

@@ -57,12 +57,8 @@ def udp_report(sent_mbit: float, lost_share: float) -> dict[str, Any]:
 
 
 def compared(folder: Path, *reports: dict[str, Any]) -> list[OwnComparison]:
-    for repetition, goodput in enumerate((78.0, 79.0, 80.0, 81.0, 82.0, 83.0), 1):
-        for cc, factor in (("bbr", 1.0), ("cubic", 0.5)):
-            run = synthetic.cell(cc, 16, repetition=repetition)
-            synthetic.write_run(
-                folder, run, goodput_mbit=factor * goodput, name=f"{cc}-{repetition}"
-            )
+    synthetic.write_repetitions(folder, "bbr", 78.0, 79.0, 80.0, 81.0, 82.0, 83.0)
+    synthetic.write_repetitions(folder, "cubic", 39.0, 39.5, 40.0, 40.5, 41.0, 41.5)
     files = [folder / f"mine{number}.json" for number, _ in enumerate(reports)]
     for file, document in zip(files, reports, strict=True):
         file.write_text(json.dumps(document))

@@ -2,7 +2,6 @@
 """Whether runs are as their file says they must be, and by how much they are not."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import synthetic
@@ -13,11 +12,7 @@ from gostlab.errors import BadInput
 from gostlab.spec.expectations import read_expectations
 from gostlab.spec.yaml_source import parse_document
 
-
-def write(results: Path, cc: str, *goodputs: float, **more: Any) -> None:
-    for repetition, goodput in enumerate(goodputs, 1):
-        run = synthetic.cell(cc, 16, repetition=repetition)
-        synthetic.write_run(results, run, goodput_mbit=goodput, name=f"{cc}-{repetition}", **more)
+write = synthetic.write_repetitions
 
 
 def judged(results: Path, text: str, *, partial: bool = False) -> list[Judgement]:

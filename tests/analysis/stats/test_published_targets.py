@@ -3,6 +3,7 @@
 
 import csv
 import math
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,7 @@ def rows_of(results: Path, *published: Published) -> tuple:
     return target_rows(study, to_matrices(load_results(results, "made-up").runs, study))
 
 
-def write(results: Path, cc: str, *goodputs: float, **changes: Any) -> None:
-    for repetition, goodput in enumerate(goodputs, 1):
-        asked = synthetic.cell(cc, 16, repetition=repetition)
-        synthetic.write_run(results, asked, goodput_mbit=goodput, retr=800, **changes)
+write = partial(synthetic.write_repetitions, retr=800)
 
 
 @pytest.mark.parametrize(
