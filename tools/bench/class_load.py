@@ -16,30 +16,26 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import re
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from gostlab.registry.folders import ROOT
 from gostlab.sandbox import children_cpu_s
 from gostlab.serve.class_file import ClassFile, load_class
 from tools.bench.harness import Bench
 from tools.bench.metrics import BenchMetric, print_metric
-from tools.bench.page_answers import try_s
+from tools.bench.page_answers import KNOBS, start_server, try_s
 
 STUDENTS, EVERY_S, FOR_S = 30, 5.0, 60.0
 LAST_S = 60.0  # after the last questions, until their answers
 RATES = ("5", "8", "12", "20")
 RETRY_S = 0.2
-KNOBS = {"profile": "plain-100ms", "topology": "dumbbell", "duration": "10s", "sample": "50ms"}
-FLOWS = "{a: {cc: cubic}, b: {cc: bbr}}"
 
 
 @dataclass
@@ -78,7 +74,7 @@ class StudentLoad:
     def ask(self, count: int, due_s: float) -> None:
         asked_s = time.monotonic()
         rate = f"{RATES[count % len(RATES)]}mbit"
-        settings = {**KNOBS, "rate": rate, "rtt": f"{20 + self.number}ms", "flows": FLOWS}
+        settings = {**KNOBS, "rate": rate, "rtt": f"{20 + self.number}ms"}
         body = json.dumps({"settings": settings, "seed": 1 + count, "repeat": 1})
         self.waiting_s.append(asked_s)
         while time.monotonic() < due_s:
@@ -151,18 +147,13 @@ class ServedClass:
         file = folder / "class.yaml"
         file.write_text("secret: course.secret\nroster: students.csv\nlabs: [0]\n")
         self.course: ClassFile = load_class(file)
-        self._words = ["serve", "--class", str(file), "--browser", "none", "--jobs", str(jobs)]
+        self._words = ["--class", str(file), "--jobs", str(jobs)]
         self.port = 0
         self.start()
 
     def start(self) -> None:
-        argv = [sys.executable, "-m", "gostlab", *self._words, "--port", str(self.port)]
-        self.process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline() if self.process.stdout else ""
-        address = re.match(r"open http://127\.0\.0\.1:(\d+)/", line)
-        if address is None:
-            raise RuntimeError(f"no server: {line}")
-        self.port = int(address[1])
+        self.process, address = start_server(*self._words, port=self.port)
+        self.port = urlsplit(address).port or 0
 
     def stop(self, by: int) -> None:
         self.process.send_signal(by)

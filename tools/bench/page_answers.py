@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gostlab.registry.folders import ROOT
 from gostlab.sandbox import children_cpu_s
@@ -29,7 +29,6 @@ from tools.bench.metrics import BenchMetric, print_metric
 REPEAT = 5
 WITHIN_S = 300.0
 PAUSE_S = 2.0  # between questions: a sandbox boots for the next one
-FLOWS = "{a: {cc: cubic}, b: {cc: bbr}}"
 KNOBS = {
     "profile": "plain-100ms",
     "topology": "dumbbell",
@@ -37,7 +36,7 @@ KNOBS = {
     "sample": "50ms",
     "rate": "50mbit",
     "rtt": "40ms",
-    "flows": FLOWS,
+    "flows": "{a: {cc: cubic}, b: {cc: bbr}}",
 }
 
 
@@ -50,18 +49,22 @@ class Times:
     answer_s: float
 
 
+def start_server(*words: str, port: int = 0) -> tuple[subprocess.Popen[str], str]:
+    """Start `./lab serve`; return its process and the address that it says to open."""
+    argv = [sys.executable, "-m", "gostlab", "serve", "--browser", "none", "--port", str(port)]
+    process = subprocess.Popen([*argv, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline() if process.stdout else ""
+    if not line.startswith("open http://127.0.0.1:"):
+        raise RuntimeError(f"no server: {line}")
+    return process, line.split()[1]
+
+
 class ServedPage:
     """The page's server as a process."""
 
     def __init__(self, results: Path) -> None:
-        argv = [sys.executable, "-m", "gostlab", "serve", "--browser", "none", "--port", "0"]
-        argv += ["--results", str(results)]
-        self._process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        line = self._process.stdout.readline() if self._process.stdout else ""
-        address = re.match(r"open http://127\.0\.0\.1:(\d+)/\?token=(\S+)", line)
-        if address is None:
-            raise RuntimeError(f"no server: {line}")
-        self._port, self._token = int(address[1]), address[2]
+        self._process, address = start_server("--results", str(results))
+        self._port, self._token = urlsplit(address).port, address.partition("token=")[2]
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGINT)
@@ -114,42 +117,23 @@ def measure_page(scratch: Callable[[], Path], repeat: int) -> list[BenchMetric]:
     page, cold = ServedPage(scratch()), scratch()
     try:
         page.ask(repeat + 1)  # it imports what reads results
-        answer_times: list[tuple[Times, Times, float, float]] = []
+        rounds: list[tuple[Times, Times, float, float]] = []
         for seed in range(1, repeat + 1):
             time.sleep(PAUSE_S)
             new, again = page.ask(seed), page.ask(seed)
-            answer_times.append((new, again, try_s(seed, cold)[0], try_s(seed, cold)[0]))
+            rounds.append((new, again, try_s(seed, cold)[0], try_s(seed, cold)[0]))
     finally:
         page.stop()
-    name = "10 s of two flows at 50 Mbit/s on the page"
+    name, there = "10 s of two flows at 50 Mbit/s on the page", "an answer that is there"
+    over = "over ./lab try"
     rows = [
-        (f"{name}: first samples", "s", "≤ 0.15", [new.first_s for new, *_ in answer_times]),
-        (f"{name}: last samples", "s", "≤ 0.35", [new.last_s for new, *_ in answer_times]),
-        (f"{name}: the whole answer", "s", "", [new.answer_s for new, *_ in answer_times]),
-        (
-            f"{name}: an answer that is there",
-            "s",
-            "≤ 0.1",
-            [again.answer_s for _, again, *_ in answer_times],
-        ),
-        (
-            "first samples, over ./lab try",
-            "×",
-            "",
-            [new.first_s / cold for new, _, cold, _ in answer_times],
-        ),
-        (
-            "last samples, over ./lab try",
-            "×",
-            "",
-            [new.last_s / cold for new, _, cold, _ in answer_times],
-        ),
-        (
-            "an answer that is there, over ./lab try's",
-            "×",
-            "",
-            [again.answer_s / cached for _, again, _, cached in answer_times],
-        ),
+        (f"{name}: first samples", "s", "≤ 0.15", [new.first_s for new, *_ in rounds]),
+        (f"{name}: last samples", "s", "≤ 0.35", [new.last_s for new, *_ in rounds]),
+        (f"{name}: the whole answer", "s", "", [new.answer_s for new, *_ in rounds]),
+        (f"{name}: {there}", "s", "≤ 0.1", [again.answer_s for _, again, *_ in rounds]),
+        (f"first samples, {over}", "×", "", [new.first_s / tried for new, _, tried, _ in rounds]),
+        (f"last samples, {over}", "×", "", [new.last_s / tried for new, _, tried, _ in rounds]),
+        (f"{there}, {over}'s", "×", "", [old.answer_s / cached for _, old, _, cached in rounds]),
     ]
     return [print_metric(BenchMetric(*row)) for row in rows]
 
