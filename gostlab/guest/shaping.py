@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gostlab.guest import policer
 from gostlab.guest.delay_line import Netem, build_delay_line, table_path, table_text
@@ -44,6 +44,7 @@ from gostlab.spec.path_spec import NO_LOSS, OF_DELAY_LINE, ChangeSpec, Direction
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.run_limits import period_factors
 
+Counts = TypeVar("Counts")
 # The output for each device begins at its root qdisc.
 ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
 
@@ -281,14 +282,12 @@ class Shaper:
             "offered_bytes": sum(one.offered_bytes for one in policers),
             "offered_pkts": sum(one.offered_pkts for one in policers),
             "policer_drops": sum(one.drops for one in policers),
-            "sent_bytes": self._netlink_counts(interface, netlink.read_qdisc_statistics)[
-                "sent_bytes"
-            ],
+            "sent_bytes": self._netlink_counts(interface, netlink.read_qdisc_statistics).sent_bytes,
         }
 
     def _netlink_counts(
-        self, interface: Interface, read: Callable[[socket.socket], dict[int, dict[str, int]]]
-    ) -> dict[str, int]:
+        self, interface: Interface, read: Callable[[socket.socket], Mapping[int, Counts]]
+    ) -> Counts:
         pid = self._network.pid(interface.node)
         with closing(netlink.open_in(pid, netlink.NETLINK_ROUTE)) as link:
             return read(link)[index_of(pid, interface.name)]

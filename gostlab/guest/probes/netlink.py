@@ -9,8 +9,7 @@ Layouts are those of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append
 import os
 import socket
 import struct
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +24,8 @@ NLM_F_REQUEST, NLM_F_DUMP = 1, 0x300
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 TCPDIAG_GETSOCK, SOCK_DIAG_BY_FAMILY = 18, 20
 RTM_GETQDISC = 38
+HEADER = struct.Struct("=IH10x")  # struct nlmsghdr: length and type
+MAX_DUMP_BYTES = 1 << 16  # the kernel sends 32 KiB of a dump at a time
 SKNLGRP_INET_TCP_DESTROY = 1
 SKNLGRP_INET6_TCP_DESTROY = 3
 INET_DIAG_INFO, INET_DIAG_VEGASINFO, INET_DIAG_CONG, INET_DIAG_BBRINFO = 2, 3, 4, 16
@@ -86,14 +87,22 @@ def open_in(namespace: int | Path, protocol: int, groups: int = 0) -> socket.soc
     return opened
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    offset = 0
-    while offset + 16 <= len(data):
-        length, message_type = struct.unpack_from("=IH", data, offset)
+@cache
+def text_of(value: bytes) -> str:
+    """Return an attribute's text: the name of a qdisc or a congestion control."""
+    return value.rstrip(b"\0").decode()
+
+
+def _messages(data: bytes) -> list[tuple[int, bytes]]:
+    messages = []
+    offset, last = 0, len(data) - 16
+    while offset <= last:
+        length, message_type = HEADER.unpack_from(data, offset)
         if length < 16:
-            return
-        yield message_type, data[offset + 16 : offset + length]
+            break
+        messages.append((message_type, data[offset + 16 : offset + length]))
         offset += (length + 3) & ~3
+    return messages
 
 
 def parse_attributes(data: bytes, at: int) -> dict[int, bytes]:
@@ -107,20 +116,21 @@ def parse_attributes(data: bytes, at: int) -> dict[int, bytes]:
     return values
 
 
-def _dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
-    """Send a dump request and yield the bodies of the answer.
+def _dump(link: socket.socket, kind: int, body: bytes) -> list[bytes]:
+    """Send a dump request and return the bodies of the answer.
 
     Raises OSError if the kernel refuses it.
     """
     link.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, 1, 0) + body)
+    bodies: list[bytes] = []
     while True:
-        for answer, payload in _messages(link.recv(1 << 18)):
+        for answer, payload in _messages(link.recv(MAX_DUMP_BYTES)):
             if answer == NLMSG_DONE:
-                return
+                return bodies
             if answer == NLMSG_ERROR:
                 number = -struct.unpack_from("=i", payload)[0]
                 raise OSError(number, os.strerror(number), "netlink")
-            yield payload
+            bodies.append(payload)
 
 
 @dataclass(slots=True)
@@ -144,11 +154,11 @@ class SocketMessage:
     @property
     def cc(self) -> str | None:
         name = self.attributes.get(INET_DIAG_CONG)
-        return name.rstrip(b"\0").decode() if name else None
+        return text_of(name) if name else None
 
     @property
     def sending(self) -> SendingInfo:
-        return SendingInfo._make(SENDING.unpack_from(self.attributes[INET_DIAG_INFO]))
+        return SendingInfo(*SENDING.unpack_from(self.attributes[INET_DIAG_INFO]))
 
 
 def read_tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
@@ -157,38 +167,60 @@ def read_tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageLayout:
+class FixedParts:
+    """Represent the parts of a message that are equal in all messages of its layout."""
+
+    parts: struct.Struct
+    expected: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, body: bytes, positions: Iterable[tuple[int, int]]) -> Self:
+        """Return the parts between some positions, in their order."""
+        pattern, expected, at = "=", [], 0
+        for begin, end in positions:
+            pattern += f"{begin - at}x{end - begin}s"
+            expected.append(body[begin:end])
+            at = end
+        return cls(struct.Struct(pattern), tuple(expected))
+
+    def are_in(self, body: bytes) -> bool:
+        return self.parts.unpack_from(body) == self.expected
+
+
+def attribute_positions(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the type of each attribute in a part of a message, and where its value begins, ends."""
+    while at + 4 <= end:
+        length, attribute_type = struct.unpack_from("=HH", data, at)
+        if length < 4:
+            return
+        yield attribute_type & 0x3FFF, at + 4, min(at + length, end)
+        at += (length + 3) & ~3
+
+
+@dataclass(frozen=True, slots=True)
+class SocketLayout:
     """Represent the offsets of an inet_diag_msg's attributes: one layout for most of a dump."""
 
-    heads: struct.Struct  # every attribute's header
-    expected: tuple[bytes, ...]  # their contents in this layout
+    heads: FixedParts
     read: tuple[tuple[int, int, int], ...]  # type, begin and end of each of READ_ATTRIBUTES
 
     @classmethod
     def of(cls, body: bytes) -> Self:
         """Return the layout of a message."""
-        heads, expected, read = "=72x", [], []
-        at = 72
-        while at + 4 <= len(body):
-            length, attribute_type = struct.unpack_from("=HH", body, at)
-            if length < 4:
-                break
-            padded = (length + 3) & ~3
-            heads += f"4s{min(padded, len(body) - at) - 4}x"
-            expected.append(body[at : at + 4])
-            if attribute_type & 0x3FFF in READ_ATTRIBUTES:
-                read.append((attribute_type & 0x3FFF, at + 4, at + length))
-            at += padded
-        return cls(struct.Struct(heads), tuple(expected), tuple(read))
+        found = list(attribute_positions(body, 72, len(body)))
+        heads = FixedParts.of(body, [(begin - 4, begin) for _, begin, _ in found])
+        return cls(heads, tuple(one for one in found if one[0] in READ_ATTRIBUTES))
+
+
+_socket_layouts: dict[int, SocketLayout] = {}  # the latest one by the length of the message
 
 
 def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
     """Yield the messages with a tcp_info: not those of listeners and TIME_WAIT sockets."""
-    layouts: dict[int, MessageLayout] = {}  # the latest one by the length of the message
     for body in bodies:
-        layout = layouts.get(len(body))
-        if layout is None or layout.heads.unpack_from(body) != layout.expected:
-            layout = layouts[len(body)] = MessageLayout.of(body)
+        layout = _socket_layouts.get(len(body))
+        if layout is None or not layout.heads.are_in(body):
+            layout = _socket_layouts[len(body)] = SocketLayout.of(body)
         attributes = {attribute_type: body[begin:end] for attribute_type, begin, end in layout.read}
         if INET_DIAG_INFO in attributes and body[1] != TCP_LISTEN:
             yield SocketMessage(body, attributes)
@@ -312,39 +344,104 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     )
 
 
-def read_qdisc_statistics(link: socket.socket) -> dict[int, dict[str, int]]:
-    """Return the statistics of every root qdisc of a namespace, by interface index.
+class QdiscStatistics(NamedTuple):
+    """The statistics of a root qdisc, as queues.jsonl has them."""
 
-    They are those of queues.jsonl. `marks` exists if a qdisc there can mark: the packets marked by
-    the root and those under it.
+    backlog_bytes: int
+    backlog_pkts: int
+    drops: int
+    sent_bytes: int
+    sent_pkts: int
+    marks: int | None = None  # packets marked by the root and those under it; None: none can mark
+
+
+@dataclass(frozen=True, slots=True)
+class QdiscLayout:
+    """Represent the offsets in a qdisc's message: one layout for each qdisc of a namespace."""
+
+    fixed: FixedParts
+    name: str
+    marks: bool  # whether a qdisc of this name can mark
+    basic_at: int | None
+    wide_pkts_at: int | None  # packets in 64 bits
+    queue_at: int | None
+    application: slice
+
+    @classmethod
+    def of(cls, body: bytes) -> Self:
+        """Return the layout of a message."""
+        fixed: list[tuple[int, int]] = []
+        name, begins, application = "?", dict[int, int](), slice(0, 0)
+        for kind, begin, end in attribute_positions(body, 20, len(body)):
+            fixed.append((begin - 4, begin))
+            if kind == TCA_KIND:
+                fixed[-1] = (begin - 4, end)
+                name = text_of(body[begin:end])
+            elif kind == TCA_STATS2:
+                for inner, inner_begin, inner_end in attribute_positions(body, begin, end):
+                    fixed.append((inner_begin - 4, inner_begin))
+                    begins[inner] = inner_begin
+                    if inner == TCA_STATS_APP:
+                        application = slice(inner_begin, inner_end)
+        return cls(
+            FixedParts.of(body, fixed),
+            name,
+            name in marking_kinds(),
+            begins.get(TCA_STATS_BASIC),
+            begins.get(TCA_STATS_PKT64),
+            begins.get(TCA_STATS_QUEUE),
+            application,
+        )
+
+    def read(self, body: bytes, marks: int | None) -> QdiscStatistics:
+        """Return the statistics of a root qdisc, given the marks of all qdiscs there."""
+        sent_bytes, sent_pkts, backlog_pkts, backlog_bytes, drops = 0, 0, 0, 0, 0
+        if self.basic_at is not None:
+            sent_bytes, sent_pkts = BASIC.unpack_from(body, self.basic_at)
+        if self.wide_pkts_at is not None:
+            sent_pkts = struct.unpack_from("=Q", body, self.wide_pkts_at)[0]
+        if self.queue_at is not None:
+            backlog_pkts, backlog_bytes, drops = QUEUE.unpack_from(body, self.queue_at)
+        return QdiscStatistics(backlog_bytes, backlog_pkts, drops, sent_bytes, sent_pkts, marks)
+
+
+TC_MESSAGE = struct.Struct("=4xi4xI4x")  # struct tcmsg: the interface and the parent
+TCA_KIND, TCA_STATS2 = 1, 7
+TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP, TCA_STATS_PKT64 = 1, 3, 4, 8
+BASIC, QUEUE = (
+    struct.Struct("=QI"),
+    struct.Struct("=3I"),
+)  # sent bytes, packets; qlen, backlog, drops
+TC_H_ROOT = 0xFFFFFFFF
+# the latest layout by the length of the message, and the interface and the handle in it
+_qdisc_layouts: dict[tuple[int, bytes], QdiscLayout] = {}
+
+
+def read_qdisc_statistics(
+    link: socket.socket, interfaces: Container[int] | None = None
+) -> dict[int, QdiscStatistics]:
+    """Return the statistics of the root qdiscs of a namespace, by interface index.
+
+    interfaces: the indexes to read; None: all.
     """
-    statistics_by_index: dict[int, dict[str, int]] = {}
-    marked: Counter[int] = Counter()
+    roots: dict[int, tuple[QdiscLayout, bytes]] = {}
+    marked: dict[int, int] = {}
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
-        _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
-        attributes = parse_attributes(body, 20)
-        statistics = parse_attributes(attributes.get(7, b""), 0)  # TCA_STATS2
-        qdisc_name = attributes.get(1, b"?").rstrip(b"\0").decode()
-        marks = marks_of(qdisc_name, statistics.get(4, b""))  # TCA_STATS_APP
-        if marks is not None:
-            marked[ifindex] += marks
-        if parent != 0xFFFFFFFF:  # TC_H_ROOT
+        ifindex, parent = TC_MESSAGE.unpack_from(body)
+        if interfaces is not None and ifindex not in interfaces:
             continue
-        basic, queue = statistics.get(1, bytes(16)), statistics.get(3, bytes(20))
-        sent_bytes, sent_pkts = struct.unpack_from("=QI", basic)  # TCA_STATS_BASIC
-        if 8 in statistics:  # TCA_STATS_PKT64
-            sent_pkts = struct.unpack_from("=Q", statistics[8])[0]
-        qlen, backlog, drops = struct.unpack_from("=3I", queue)  # TCA_STATS_QUEUE
-        statistics_by_index[ifindex] = {
-            "sent_bytes": sent_bytes,
-            "sent_pkts": sent_pkts,
-            "drops": drops,
-            "backlog_bytes": backlog,
-            "backlog_pkts": qlen,
-        }
-    for ifindex in marked.keys() & statistics_by_index.keys():
-        statistics_by_index[ifindex]["marks"] = marked[ifindex]
-    return statistics_by_index
+        key = len(body), body[4:12]
+        layout = _qdisc_layouts.get(key)
+        if layout is None or not layout.fixed.are_in(body):
+            layout = _qdisc_layouts[key] = QdiscLayout.of(body)
+        if layout.marks:
+            marks = marks_of(layout.name, body[layout.application])
+            marked[ifindex] = marked.get(ifindex, 0) + (marks or 0)
+        if parent == TC_H_ROOT:
+            roots[ifindex] = layout, body
+    return {
+        ifindex: layout.read(body, marked.get(ifindex)) for ifindex, (layout, body) in roots.items()
+    }
 
 
 # What netem of Linux 7.3 counts (struct tc_netem_xstats), each in 64 bits.

@@ -19,7 +19,7 @@ from functools import cache
 from operator import itemgetter, sub
 from pathlib import Path
 from socket import if_nametoindex
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, Self, cast
 
 from gostlab.guest.host_config import has_own_tcp_memory
 from gostlab.guest.namespaces import entered_namespace
@@ -72,9 +72,9 @@ class HostFile:
     def __init__(self, pid: int | str, name: str) -> None:
         self._descriptor = os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
 
-    def lines(self) -> list[bytes]:
-        """Return the file's lines now."""
-        return os.pread(self._descriptor, 1 << 14, 0).splitlines()
+    def text(self) -> bytes:
+        """Return the file's content now."""
+        return os.pread(self._descriptor, 1 << 14, 0)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -99,7 +99,8 @@ def host_cpu_use(pid: int) -> dict[str, int]:
 
 
 def used_in(host_cpu: HostFile) -> dict[str, int]:
-    return {name.decode(): int(value) for name, value in map(bytes.split, host_cpu.lines())}
+    words = host_cpu.text().decode("ascii").split()
+    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
 
 def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
@@ -128,7 +129,7 @@ def host_cpu_time(host_cpu: HostFile) -> tuple[float, float]:
 
 def tcp_memory_pages(sockstat: HostFile) -> int:
     """Return the pages of TCP memory of a host now, or of this machine without a pool per host."""
-    fields = next(line for line in sockstat.lines() if line.startswith(b"TCP:")).split()
+    fields = sockstat.text().partition(b"TCP:")[2].split()
     return int(fields[fields.index(b"mem") + 1])
 
 
@@ -290,10 +291,11 @@ class Probes:
             node: netlink.open_in(self._pids[node], netlink.NETLINK_ROUTE)
             for node in sorted({i.node for i in queues})
         }
-        self._shaped = {
-            (queue.node, index_of(self._pids[queue.node], queue.name)): queue_texts(queue)
-            for queue in queues
-        }
+        # the shaped interfaces of each node by their index
+        self._shaped: dict[str, dict[int, QueueRows]] = {node: {} for node in self._route}
+        for queue in queues:
+            index = index_of(self._pids[queue.node], queue.name)
+            self._shaped[queue.node][index] = QueueRows.of(queue)
         self._files: dict[str, IO[str]] = {
             name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
             for name in ("sockets", "queues", "hosts")
@@ -368,14 +370,11 @@ class Probes:
         for node in self._hosts:
             self._sample_sockets(at_s, node)
         self._sampled_s = at_s
-        time_field = {"t_s": repr(round(at_s, 6))}
+        at_text = repr(round(at_s, 6))
         for node, link in self._route.items():
-            for index, counts in netlink.read_qdisc_statistics(link).items():
-                texts = self._shaped.get((node, index))
-                if texts is not None:
-                    self._files["queues"].write(
-                        format_row({**counts, **time_field, **texts}) + "\n"
-                    )
+            shaped = self._shaped[node]
+            for index, counts in netlink.read_qdisc_statistics(link, shaped).items():
+                self._files["queues"].write(shaped[index].row(counts, at_text))
         self._sample_machine(at_s)
         self._files["hosts"].flush()  # readers follow the run's progress in this file
 
@@ -633,12 +632,32 @@ def classify(
     return None
 
 
-def queue_texts(interface: Interface) -> dict[str, str]:
-    """Return the constant fields of a queue's rows, as JSON."""
-    names = {"node": interface.node, "dev": interface.name, "role": interface.role}
-    names |= {"direction": interface.direction}
-    names |= {"link": interface.link} if interface.link else {}
-    return {key: json.dumps(name) for key, name in names.items()}
+@dataclass(frozen=True)
+class QueueRows:
+    """The templates of a queue's rows: one for a queue that can mark, and one for others."""
+
+    marking: str
+    other: str
+
+    @classmethod
+    def of(cls, interface: Interface) -> Self:
+        """Return the templates of an interface's queue."""
+        names = {"node": interface.node, "dev": interface.name, "role": interface.role}
+        names |= {"direction": interface.direction}
+        names |= {"link": interface.link} if interface.link else {}
+        texts = {key: json.dumps(name) for key, name in names.items()}
+        others = [name for name in QUEUE_FIELDS if name != "marks"]
+        return cls(row_template(texts, QUEUE_FIELDS), row_template(texts, others))
+
+    def row(self, counts: netlink.QdiscStatistics, at_s: str) -> str:
+        """Return a row of queues.jsonl, as json.dumps(..., sort_keys=True) writes it."""
+        backlog_bytes, backlog_pkts, drops, sent_bytes, sent_pkts, marks = counts
+        if marks is None:
+            return self.other % (backlog_bytes, backlog_pkts, drops, sent_bytes, sent_pkts, at_s)
+        return self.marking % (
+            *(backlog_bytes, backlog_pkts, drops, marks, sent_bytes, sent_pkts),
+            at_s,
+        )
 
 
 def socket_texts(node: str, leg: TunnelLeg, end: str, tcp: netlink.TcpRow) -> dict[str, str]:
@@ -648,8 +667,9 @@ def socket_texts(node: str, leg: TunnelLeg, end: str, tcp: netlink.TcpRow) -> di
     return {key: json.dumps(name) for key, name in names.items()}
 
 
-# The variable fields of a socket's row in the order of their names, which is that of its template.
-ROW_FIELDS = (
+# The variable fields of rows in the order of their names, which is that of their templates.
+QUEUE_FIELDS = "backlog_bytes backlog_pkts drops marks sent_bytes sent_pkts t_s".split()
+SOCKET_FIELDS = (
     "bbr busy_ms bytes_acked bytes_received cwnd_pkts data_segments_out delivered_pkts"
     " delivery_rate_bps lost_pkts min_rtt_ms mss pacing_rate_bps reord_seen reordering rto_ms"
     " rttvar_ms rwnd_limited_ms segments_out segments_retransmitted snd_wnd_bytes sndbuf_limited_ms"
@@ -657,10 +677,10 @@ ROW_FIELDS = (
 ).split()
 
 
-def row_template(texts: Mapping[str, str]) -> str:
-    """Return the template of a socket's rows without marks, given its constant fields as JSON."""
+def row_template(texts: Mapping[str, str], variable: Iterable[str] = SOCKET_FIELDS) -> str:
+    """Return the template of a row, a socket's without marks, given its constant fields as JSON."""
     fields = {name: text.replace("%", "%%") for name, text in texts.items()}
-    fields |= dict.fromkeys(ROW_FIELDS, "%s")
+    fields |= dict.fromkeys(variable, "%s")
     return "{" + ", ".join(f'"{name}": {fields[name]}' for name in sorted(fields)) + "}\n"
 
 
