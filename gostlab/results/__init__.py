@@ -318,7 +318,56 @@ MAX_REMEMBERED_BYTES = 1 << 20
 @lru_cache(maxsize=4)  # the metrics of one run read the same series, one after another
 def remembered_rows(path: Path, clock: str, _stamp: tuple[int, int, int]) -> tuple[Any, ...]:
     """Return the valid rows of a small file that has not changed since. Raises OSError."""
-    return tuple(valid_rows(safe_read.read_lines(path), clock))
+    data = safe_read.read_bytes(path, MAX_REMEMBERED_BYTES)
+    rows = plain_rows(data, clock)
+    return tuple(valid_rows(safe_read.read_lines(path), clock) if rows is None else rows)
+
+
+def plain_rows(data: bytes, clock: str) -> list[Any] | None:
+    """Return the rows of a series, all at once; None if not all are surely valid.
+
+    It takes a third of the time of `valid_rows`.
+    """
+    lines = data.split(b"\n")
+    if lines.pop() or not data.isascii() or b"\\" in data or b"\x7f" in data:
+        return None  # the end is missing, or a text may be unprintable
+    if not all(line[:1] == b"{" for line in lines):
+        return None
+    try:
+        rows = json.loads(b"[" + b",".join(lines) + b"]")
+    except (ValueError, RecursionError):
+        return None
+    if len(rows) != len(lines) or {*map(type, rows)} - {dict}:
+        return None
+    rows_by_columns: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        rows_by_columns.setdefault((tuple(row), tuple(map(type, row.values()))), []).append(row)
+    return (
+        rows
+        if all(map(have_plain_values, rows_by_columns, rows_by_columns.values()))
+        and all(row.get(clock) is not None for row in rows)
+        else None
+    )
+
+
+def have_plain_values(
+    names_and_types: tuple[tuple[str, ...], tuple[type, ...]], rows: Sequence[dict[str, Any]]
+) -> bool:
+    """Return whether rows with the same columns, and printable texts, are surely valid."""
+    columns = row_columns(*names_and_types)
+    if columns is None:
+        return False
+    numbers = [value for row in rows for value in compress(row.values(), columns.numbers)]
+    for name in columns.objects:
+        values = [value for row in rows for value in row[name].values()]
+        one_of_each = {type(value): value for value in values}
+        if not all(map(OBJECT_COLUMNS[name], one_of_each.values())):
+            return False
+        numbers += [value for value in values if isinstance(value, int | float)]
+    try:
+        return math.isfinite(sum(numbers))  # an infinity or a NaN stays in a sum
+    except OverflowError:
+        return False
 
 
 def valid_rows(lines: Iterable[bytes], clock: str = "t_s") -> list[Any]:

@@ -124,6 +124,29 @@ def test_the_types_of_columns_are_those_of_the_format() -> None:
     assert objects - numbers - results.TEXT_COLUMNS - {"installed"} == set(results.OBJECT_COLUMNS)
 
 
+@pytest.mark.parametrize("name", ["hosts", "queues", "sockets"])
+def test_rows_that_are_read_at_once_are_those_read_one_by_one(name: str) -> None:
+    data = (FIXTURE / f"{name}.jsonl").read_bytes()
+    assert results.plain_rows(data, "t_s") == results.valid_rows(data.splitlines(keepends=True))
+    chance, seen = random.Random(1), set[bool]()
+    for _ in range(500):
+        rows = [json.loads(line) for line in data.splitlines()[:4]]
+        row, spoilt = chance.choice(rows), chance.choice(VALUES)
+        column = chance.choice([*row, "bbr", "host_busy_s"])
+        inside = {"x": spoilt} if isinstance(row.get(column), dict) else spoilt
+        row[column] = chance.choice([spoilt, inside, 1, "a"])
+        lines = [json.dumps(row, ensure_ascii=chance.random() < 0.5) for row in rows]
+        text = "\n".join(lines) + chance.choice(["\n", "", "\n\n", "}\n", ",{}\n", "\n[]\n"])
+        mutant = text.encode(errors="surrogatepass").replace(
+            b"1.5", chance.choice([b"1e999", b"2"])
+        )
+        quick = results.plain_rows(mutant, "t_s")
+        seen.add(quick is None)
+        one_by_one = results.valid_rows(line + b"\n" for line in mutant.split(b"\n"))
+        assert quick is None or repr(quick) == repr(one_by_one)
+    assert seen == {True, False}
+
+
 # -- what a run's own programs leave
 
 
