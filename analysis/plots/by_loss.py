@@ -122,10 +122,8 @@ def loss_axis(
                 break
             times *= 1.2
     else:
-        first, last = (
-            math.ceil(math.log10(losses[0]) - 0.3),
-            math.floor(math.log10(losses[-1]) + 0.3),
-        )
+        first = math.ceil(math.log10(losses[0]) - 0.3)
+        last = math.floor(math.log10(losses[-1]) + 0.3)
         every = math.ceil((last - first + 1) / (4 if narrow else 6))
         marks = [10.0**power for power in range(last, first - 1, -every)][::-1]
         text = [f"10{superscript(round(math.log10(mark)))}" for mark in marks]

@@ -230,10 +230,8 @@ def measure(built: Chain, load: ChainLoad) -> dict[str, CpuUse]:
     time.sleep(SETTLE_S + load.streams * SETTLE_PER_STREAM_S)
     before, crossed = {name: read_process_use(pid) for name, pid in pids.items()}, loopback_bytes()
     time.sleep(WINDOW_S)
-    after, crossed = (
-        {n: read_process_use(pid) for n, pid in pids.items()},
-        loopback_bytes() - crossed,
-    )
+    after = {n: read_process_use(pid) for n, pid in pids.items()}
+    crossed = loopback_bytes() - crossed
     calls_per_move = count_calls(pids)
     if client.poll() is not None:
         raise RuntimeError(f"iperf3 gave up under {load}")

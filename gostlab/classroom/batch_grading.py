@@ -193,10 +193,8 @@ def grade_hand_in(
                 right[name] = passed.get(point.name) or not alone[-1]
                 expected[name] = alone[0]
             if expected_by_point.get(point.name):
-                right[name], expected[name] = (
-                    passed.get(point.name, False),
-                    expected_by_point[point.name],
-                )
+                right[name] = passed.get(point.name, False)
+                expected[name] = expected_by_point[point.name]
     return GradeRecord(handed.label, student, claims, "", result, answers, right, expected)
 
 

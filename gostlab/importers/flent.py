@@ -89,8 +89,6 @@ def number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-DESCRIPTION, KEYS = (
-    "Flent's data file: a rate of each direction and an RTT",
-    ["x_values", "results"],
-)
+DESCRIPTION = "Flent's data file: a rate of each direction and an RTT"
+KEYS = ["x_values", "results"]
 FORMAT = json_format("flent", DESCRIPTION, "one of Flent's data files", KEYS, read)

@@ -127,10 +127,8 @@ def finish_run_folder(
     """
     status = read_outcome(folder)
     if status is None:
-        message, is_outside = (
-            f"ended without a word: {last_log_line(folder)}",
-            from_outside or not complaint,
-        )
+        message = f"ended without a word: {last_log_line(folder)}"
+        is_outside = from_outside or not complaint
         if os.path.lexists(folder / "outcome.json"):  # written by rename, so it is never incomplete
             message, is_outside = "a program of the run replaced outcome.json", False
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:

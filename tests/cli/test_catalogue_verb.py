@@ -43,10 +43,8 @@ def test_the_survey_adds_up_what_is_finished_and_guesses_the_rest(tmp_path: Path
     assert form.load_s == pytest.approx(sum(loads))
     weights = [expected_s(run) for run in runs]
     assert form.wall_s == pytest.approx(8.0 * sum(weights) / sum(weights[:2]))
-    load, wall = (
-        list_experiments.format_span(form.load_s),
-        list_experiments.format_span(form.wall_s or 0),
-    )
+    load = list_experiments.format_span(form.load_s)
+    wall = list_experiments.format_span(form.wall_s or 0)
     assert form.sentence == f"4, {load} → about {wall} (2 done)"
 
 

@@ -43,10 +43,8 @@ LIMIT_S = 400.0
 
 def measure_loopback(bench: Bench) -> list[BenchMetric]:
     """Return the rates in the sandbox over those here, and the shipped table's error."""
-    ways, iperf3 = (
-        select_newest_gost(cpu_costs.hops_of(bench.parts)),
-        bench.parts.iperf3[VERSION].path,
-    )
+    ways = select_newest_gost(cpu_costs.hops_of(bench.parts))
+    iperf3 = bench.parts.iperf3[VERSION].path
     taken = cpu_costs.measure_repeats(str(iperf3), ways, bench.cpus[-1], bench.repeat)
     loads_of = cpu_costs.cheapest_by_program(taken)
     programs = cpu_costs.compute_costs(loads_of)

@@ -328,10 +328,8 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     if declaration.marks_in:
         outer, inner = declaration.marks_in
         lists = parse_attributes(parse_attributes(statistics, 0).get(outer, b""), 0)
-        parts, offsets = (
-            [parse_attributes(queue, 0).get(inner, bytes(4)) for queue in lists.values()],
-            (0,),
-        )
+        parts = [parse_attributes(queue, 0).get(inner, bytes(4)) for queue in lists.values()]
+        offsets = (0,)
     if any(len(part) < max(offsets) + 4 for part in parts):
         raise ValueError(
             f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"

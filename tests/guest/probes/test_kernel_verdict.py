@@ -36,10 +36,8 @@ def test_netem_is_given_no_seed_by_a_kernel_whose_netem_has_none() -> None:
 
 
 IN_TIME, LATE = [0.1] * 500, [0.1] * 450 + [30.0] * 50
-SLOW, FULL = (
-    [DepartureGap(got_s=0.0012, due_s=0.00024)] * 200,
-    [DepartureGap(got_s=0.00024, due_s=0.00024)] * 200,
-)
+SLOW = [DepartureGap(got_s=0.0012, due_s=0.00024)] * 200
+FULL = [DepartureGap(got_s=0.00024, due_s=0.00024)] * 200
 
 
 @pytest.mark.parametrize(
