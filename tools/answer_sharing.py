@@ -143,10 +143,7 @@ def score_answerer(
 
 
 def claimed_values(claim: PageClaim, row: Mapping[str, Value]) -> tuple[float, bool]:
-    """Return what a claim came to in a student's runs, and whether it holds.
-
-    Raises FormulaError.
-    """
+    """Return a claim's value in a student's runs, and whether it holds. Raises FormulaError."""
     got = evaluate_number(claim.got, row)
     is_met = (claim.least is None or got >= evaluate_number(claim.least, row)) and (
         claim.most is None or got <= evaluate_number(claim.most, row)

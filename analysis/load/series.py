@@ -191,10 +191,7 @@ def flow_srtt_ms(run: RunFolder, flow: str) -> metrics.Spread | None:
 
 
 def wire_ratio(run: RunFolder) -> float | None:
-    """Return the bytes leaving the bottleneck per byte reaching the sink.
-
-    See gostlab.results.metrics.
-    """
+    """Return the bytes leaving the bottleneck per byte reaching the sink (results.metrics)."""
     return compute_metric(run, metrics.wire_ratio, "queues", "sockets")
 
 

@@ -63,10 +63,7 @@ def rtts_of(rows: pd.DataFrame) -> list[float]:
 
 
 def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
-    """Plot goodput and short downloads, one map per congestion control.
-
-    Many paths are split by RTT.
-    """
+    """Plot goodput and short downloads, a map per congestion control; many paths split by RTT."""
     rows = add_path_labels(sheet.rows)
     if rows[PATH].nunique() <= MAX_PATHS:
         yield from plot_maps(sheet, rows)

@@ -39,10 +39,7 @@ def tag_artist_with_row(artist: Any, row: pd.Series) -> None:
 
 
 def cell_regions(figure: Figure) -> list[CellRegion]:
-    """Return the positions of cells in a laid-out figure, largest first.
-
-    So points are above larger areas.
-    """
+    """Return the cells' positions in a laid-out figure, largest first: points lie above areas."""
 
     def stands_for_cells(artist: Artist) -> bool:
         return str(artist.get_gid() or "").startswith(SIGN) and artist.get_visible()

@@ -132,10 +132,7 @@ def row_labels(rows: Sequence[TargetComparison]) -> list[str]:
 
 
 def ratio_to_published(row: TargetComparison) -> float | None:
-    """Return the lab's median over the published value; None without a ratio.
-
-    An infinite time is infinite.
-    """
+    """Return the lab's median over the published value; None without one. It may be infinite."""
     reference = published_divisor(row)
     if row.got is None or row.verdict not in LOOKS or not reference or reference < 0:
         return None

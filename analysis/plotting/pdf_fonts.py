@@ -70,10 +70,7 @@ def register() -> bool:
 
 
 def write_small_font(source: Path, target: Path) -> None:
-    """Write a copy of a font that has the characters of RANGES, and another family name.
-
-    Raises OSError.
-    """
+    """Write a copy of a font with RANGES' characters and another family name. Raises OSError."""
     from fontTools import subset
     from fontTools.ttLib import TTFont
 

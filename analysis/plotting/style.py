@@ -493,10 +493,7 @@ def fits_wrapped(text: str, width: int) -> bool:
 
 
 def set_panel_heading(ax: Axes, heading: str, columns: int, **more: Any) -> None:
-    """Set a panel's heading, wrapped to its width.
-
-    Truncated headings might be indistinguishable.
-    """
+    """Set a panel's heading, wrapped to its width. Truncated headings might be the same."""
     if len(heading) > 56 * width_share() // columns:  # one line of the default size
         heading = "\n".join(textwrap.wrap(heading, round(66 * width_share()) // columns))
         more["fontsize"] = 9.5

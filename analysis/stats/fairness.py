@@ -43,10 +43,7 @@ def active_rates(run: RunFolder) -> dict[str, float]:
 
 @lru_cache(maxsize=2)  # all metrics of a run's shares read it
 def competitor_curves(run: RunFolder) -> dict[str, DeliveryCurve]:
-    """Return the delivery curves of flows with a congestion control.
-
-    {} if one of them is unknown.
-    """
+    """Return the delivery curves of flows with a congestion control; {} if one is unknown."""
     flows = run.competitors
     progress = {flow.name: series.delivery_curve_of(run, flow) for flow in flows}
     known = {name: curve for name, curve in progress.items() if curve is not None}

@@ -114,10 +114,7 @@ def leg_metric(leg: str, where: str, label: str) -> Metric:
 
 
 def delay_quantile(delay: str, quantile: str) -> OfRun:
-    """Return a function that reads a quantile of a run's delay under load.
-
-    The result is None without samples.
-    """
+    """Return a function that reads a run's quantile of delay under load, None without samples."""
     return lambda run: getattr(getattr(series.latency_of_run(run), delay), quantile, None)
 
 

@@ -75,10 +75,7 @@ def all_splits(n: int) -> tuple[npt.NDArray[np.int_], ...]:
 
 
 def dunn_index(ordered: Floats, cuts: npt.NDArray[np.int_]) -> Floats:
-    """Return the index of each row of ordered values for each split.
-
-    It is inf if no group has a width.
-    """
+    """Return each row's index for each split of ordered values; inf if no group has a width."""
     import numpy as np
 
     first = np.zeros_like(cuts[0])

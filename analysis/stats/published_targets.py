@@ -133,10 +133,7 @@ def compare_entry(published: Published, cells: Sequence[Cell]) -> list[TargetCom
 def compare_cell(
     published: Published, asked: PublishedClaim, cell: Cell | None, cells: Sequence[Cell]
 ) -> TargetComparison:
-    """Compare one metric of one cell by its median or clusters.
-
-    None as cell means that it does not exist.
-    """
+    """Compare one metric of one cell, None if it does not exist, by its median or clusters."""
     got = summary_of(asked, cell, cells) if cell else None
     verdict = NO_RUN
     if got is not None:
@@ -413,10 +410,7 @@ def baseline_rows(
 
 
 def summarise_largest_cell(row: TargetComparison, cells: Sequence[Cell]) -> Summary | None:
-    """Summarise a row's metric over the cell of its settings with most runs.
-
-    None if no run has it.
-    """
+    """Summarise a row's metric over its settings' cell with most runs; None if no run has it."""
     settings = next((cell.example.settings for cell in cells if cell.key == row.key), None)
     alike = [cell for cell in cells if cell.example.settings == settings]
     summaries = [summary_of(row.target, cell, cells) for cell in alike]

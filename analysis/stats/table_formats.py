@@ -295,10 +295,7 @@ def row_values(row: pd.Series, keys: Iterable[str]) -> TableRow:
 def cells_table(
     name: str, title: str, table: pd.DataFrame, columns: Sequence[Column], kept: Sequence[str] = ()
 ) -> Table:
-    """Return all cells of a table in the given columns.
-
-    kept: keys of columns that only the CSV file contains.
-    """
+    """Return a table's cells in the given columns. kept: keys of columns of the CSV file alone."""
     keys = [*(column.key for column in columns), *kept]
     rows = tuple(row_values(row, keys) for _, row in table.iterrows())
     return Table(name, title, n_note(table), filled_columns(columns, rows), rows)

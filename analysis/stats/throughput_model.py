@@ -64,10 +64,7 @@ def window_pkts(rate_mbit: float, rtt_ms: float) -> float:
 
 
 def reno_window(loss: float) -> float:
-    """Return Reno's mean window with one loss per 1/loss packets: 1.2 / √p.
-
-    Source: RFC 9438, table 1.
-    """
+    """Return Reno's mean window with a loss per 1/loss packets: 1.2 / √p (RFC 9438, table 1)."""
     return 1.2 / math.sqrt(loss)
 
 
@@ -91,10 +88,7 @@ def li_cubic_window(loss: float) -> float:
 
 
 def bbr_mbit(path: ModelPath) -> float:
-    """Return BBR's bound under random loss: (1 − p) C.
-
-    Source: Cardwell et al., CACM 60(2), 2017.
-    """
+    """Return BBR's bound under random loss: (1 − p) C (Cardwell et al., CACM 60(2), 2017)."""
     return (1 - path.loss) * path.payload_mbit
 
 

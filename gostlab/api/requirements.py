@@ -96,10 +96,7 @@ def has_programs(names: Sequence[str], parts: locate.Parts) -> bool:
 
 
 def provide_parts(needed: RunRequirements, *, jobs: int, quiet: bool = False) -> None:
-    """Fetch and build missing parts, with progress on standard error.
-
-    Raises MissingPart, OSError.
-    """
+    """Fetch and build missing parts, and say so on standard error. Raises MissingPart, OSError."""
     from gostlab.install import main
 
     steps = [step for step in main.setup_steps(needed) if step.name not in ("tools", "packages")]

@@ -69,10 +69,7 @@ def all_cases() -> Mapping[str, Case]:
 
 
 def select_cases(wanted: Sequence[str]) -> list[Case]:
-    """Return the cases with these names or with names that begin so; all for none.
-
-    Raises BadInput.
-    """
+    """Return the cases whose names are or begin with these; all for none. Raises BadInput."""
     known = all_cases()
     for name in wanted:
         if not any(matches(case, name) for case in known):

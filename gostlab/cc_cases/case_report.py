@@ -53,10 +53,7 @@ def print_table(results: Sequence[CaseResult]) -> None:
 
 
 def write_junit(file: Path, label: str, results: Sequence[CaseResult]) -> Path:
-    """Write a JUnit report: a case per test case; not applicable ones are skipped.
-
-    Raises OSError.
-    """
+    """Write a JUnit report: a case per test case, skipped if not applicable. Raises OSError."""
     root = ElementTree.Element("testsuites", name="gostlab")
     suite = ElementTree.SubElement(root, "testsuite", name=clean_for_xml(label))
     for result in results:

@@ -93,10 +93,7 @@ def seal(
 
 
 def read_sealed(path: Path, lab: CourseLab) -> SealedPredictions:
-    """Read predictions.json.
-
-    Raises BadInput if the file is not valid, or belongs to another lab.
-    """
+    """Read predictions.json. Raises BadInput if it is not valid, or belongs to another lab."""
     data = read_object(path)
     if data is None:
         raise BadInput(

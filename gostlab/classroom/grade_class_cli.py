@@ -36,10 +36,7 @@ MIN_REFUSED_HAND_INS = 3  # refused hand-ins from which on the command is taken 
 
 
 def grade_class(arguments: argparse.Namespace) -> int:
-    """Grade a class and return 1 if a hand-in could not be graded.
-
-    Raises BadInput, OSError, ResultsError.
-    """
+    """Grade a class; return 1 if a hand-in could not be. Raises BadInput, OSError, ResultsError."""
     check_options(arguments)
     jobs = arguments.jobs or len(os.sched_getaffinity(0))
     roster = read_roster(arguments.roster)

@@ -58,10 +58,7 @@ def new_verb(arguments: argparse.Namespace) -> int:
 
 
 def new_course(folder: Path, students: Path | None) -> int:
-    """Write a course's secret, and every student's ticket of every lab.
-
-    Raises BadInput, OSError.
-    """
+    """Write a course's secret, and each student's ticket of each lab. Raises BadInput, OSError."""
     course = folder.name
     check_course_name(course, "a course's name")
     roster = read_roster(students) if students else None

@@ -120,10 +120,7 @@ def jitter_range_ms(path: Sequence[DirectionSpec]) -> tuple[float, float]:
 def ping_rtts_ms(
     network: Network, source: str, target: str, *, count: int, wait_s: int
 ) -> list[float]:
-    """Return the round-trip times of `count` pings, ms.
-
-    Raises NetworkError if no answer arrived.
-    """
+    """Return the round-trip times of `count` pings, ms. Raises NetworkError if none is answered."""
     text = network.read(
         source,
         ["ping", "-c", str(count), "-i", "0.2", "-W", str(wait_s), target],

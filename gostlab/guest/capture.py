@@ -144,10 +144,7 @@ class Recorder:
             self.files.append(file)
 
     def begin_legs(self, tunnel: Tunnel) -> None:
-        """Begin to record the connections of the run's streams, if the run asks for it.
-
-        Raises NetworkError.
-        """
+        """Begin to record the streams' connections, if the run asks for it. Raises NetworkError."""
         if self.run.capture == "legs":
             self.begin(files_of_legs(self.network, tunnel.legs))
 

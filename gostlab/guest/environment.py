@@ -109,10 +109,7 @@ class RunPrograms:
 
 
 def iperf3_of(run: RunSpec, parts: PartsJson) -> OwnProgram:
-    """Return the run's iperf3: the lab's own, or the system's.
-
-    Raises NetworkError if it is missing.
-    """
+    """Return the run's iperf3, the lab's or the system's. Raises NetworkError if it is missing."""
     if run.iperf3 != SYSTEM:
         part = parts.get("iperf3", {}).get(run.iperf3)
         if part is None:

@@ -86,10 +86,7 @@ def configure_hosts(network: Network, run: RunSpec) -> dict[str, dict[str, str]]
 
 
 def machine_sysctls(run: RunSpec, host: str) -> dict[str, str]:
-    """Return the sysctls of a host's CPUs, packet cost and TCP memory.
-
-    Only the sandbox's kernel has them.
-    """
+    """Return the sandbox's own sysctls of a host's CPUs, packet cost and TCP memory."""
     values = {}
     if host in run.cpus_by_host:
         values["net.host.cpus"] = str(run.cpus_by_host[host])
@@ -168,10 +165,7 @@ def leg_hosts(run: RunSpec, flow: FlowSpec) -> list[tuple[str, str, str]]:
 
 
 def set_cc_towards(network: Network, host: str, peer: str, cc: str) -> None:
-    """Set a host's congestion control towards another, as a metric of its routes.
-
-    Raises NetworkError.
-    """
+    """Set a host's congestion control towards another by a route's metric. Raises NetworkError."""
     addresses = [interface.ip for interface in network.interfaces if interface.node == peer]
     for address in dict.fromkeys((network.ip(peer), *addresses)):
         output = network.read(host, ["ip", "-json", "route", "get", address], logged=False)

@@ -152,10 +152,7 @@ def sysctl_file(name: str) -> Path:
 
 
 def write_sysctls(values: Mapping[str, str]) -> None:
-    """Set sysctls of the caller's namespace.
-
-    Raises OSError whose filename is the refused sysctl.
-    """
+    """Set sysctls of the caller's namespace. Raises OSError with the refused one as filename."""
     for name, value in values.items():
         try:
             # Path.write_text() makes twice as many calls, and there are a hundred sysctls.

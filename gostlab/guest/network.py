@@ -239,10 +239,7 @@ class Network:
     def change_qdiscs(
         self, node: str, commands: Sequence[Sequence[str]], shows: Sequence[Sequence[str]]
     ) -> str:
-        """Run tc commands through a tc that stays, and return the output of `shows`.
-
-        Raises NetworkError.
-        """
+        """Run tc commands in a tc that stays; return the output of `shows`. Raises NetworkError."""
         for argv in commands:
             self.log.run(node, argv)
         if node not in self._tc_pipes:

@@ -14,10 +14,7 @@ SENDER = "sender"  # role of these queues among the sampled ones
 
 
 def pace_senders(network: Network, run: RunSpec) -> list[Interface]:
-    """Install fq on every NIC of the end hosts, and return the NICs as queues.
-
-    Raises NetworkError.
-    """
+    """Install fq on every NIC of the end hosts; return them as queues. Raises NetworkError."""
     senders = {flow.sender for flow in run.flows}
     paced = []
     for interface in network.interfaces:

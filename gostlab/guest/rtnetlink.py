@@ -109,10 +109,7 @@ class Links:
         self._ask(command, RTM_NEWROUTE, body + attributes, NLM_F_NEW)
 
     def _ask(self, command: str, message_type: int, body: bytes, flags: int = 0) -> None:
-        """Send a request and check its answer.
-
-        The flag NLM_F_NEW is for something that does not exist yet.
-        """
+        """Send a request and check its answer; with NLM_F_NEW it is for what does not exist yet."""
         flags |= NLM_F_REQUEST | NLM_F_ACK
         self._netlink.send(struct.pack("=IHHII", 16 + len(body), message_type, flags, 1, 0) + body)
         answer = self._netlink.recv(1 << 16)
@@ -125,10 +122,7 @@ class Links:
 
 @contextmanager
 def links_of(pid: int) -> Iterator[Links]:
-    """Open the links of a process's network; the caller is in that network meanwhile.
-
-    Raises OSError.
-    """
+    """Open the links of a process's network, in which the caller is meanwhile. Raises OSError."""
     with open_in(pid, NETLINK_ROUTE) as netlink, entered_namespace(pid):
         yield Links(netlink)
 

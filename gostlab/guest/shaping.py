@@ -50,10 +50,7 @@ ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
 
 
 def gact_intervals(every_pkts: int) -> list[int]:
-    """Return intervals of chained gact actions whose product is the one requested.
-
-    Raises ValueError.
-    """
+    """Return intervals of chained gact actions with the requested product. Raises ValueError."""
     factors = period_factors(every_pkts)
     if factors is None:
         raise ValueError(
@@ -78,10 +75,7 @@ def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
 
 
 def path_of(run: RunSpec, interface: Interface) -> DirectionSpec:
-    """Return the requested direction of the path that an interface emulates.
-
-    It includes a host's own delay.
-    """
+    """Return the requested direction that an interface emulates, with a host's own delay."""
     path = run.path
     topology = topology_of(run.topology)
     if run.sites is not None:
@@ -347,10 +341,7 @@ class Shaper:
         )
 
     def _apply(self, interface: Interface, verb: str) -> Qdisc:
-        """Install what is requested now, and return the installed root qdisc.
-
-        Raises ShapingMismatch.
-        """
+        """Install what is requested now; return the root qdisc. Raises ShapingMismatch."""
         qdiscs = self.qdiscs_for(interface)
         commands = install_argvs(interface.name, qdiscs, verb)
         netem = qdiscs[0] if isinstance(qdiscs[0], Netem) else None
@@ -374,10 +365,7 @@ class Shaper:
         return compare_installed(interface, qdiscs, output)[0]
 
     def _lose_periodically(self, interface: Interface, every_pkts: int, verb: str) -> None:
-        """Install a filter that drops exactly every n-th packet, and read it back.
-
-        Raises ShapingMismatch.
-        """
+        """Install a filter that drops every n-th packet; read it back. Raises ShapingMismatch."""
         node, device = interface.node, interface.name
         if verb == "add":
             self._network.read(node, ["tc", "qdisc", "add", "dev", device, "clsact"])

@@ -99,10 +99,7 @@ def to_tunnel_binary(part: TunnelJson) -> TunnelBinary:
 
 
 def program_of(run: RunSpec, parts: PartsJson) -> TunnelBinary | None:
-    """Return the program of the run's tunnel, or None without a tunnel.
-
-    Raises TunnelError if it is missing.
-    """
+    """Return the tunnel's program, None without a tunnel. Raises TunnelError if it is missing."""
     declaration = tunnel_kind(run.tunnel)
     if declaration.is_direct:
         return None

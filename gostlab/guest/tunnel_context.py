@@ -140,19 +140,13 @@ class TunnelLaunch:
         return str(self.program.path)
 
     def helper(self, name: str) -> str:
-        """Return the path of a further program that the tunnel declares.
-
-        Raises TunnelError if there is none.
-        """
+        """Return the path of another declared program. Raises TunnelError if there is none."""
         if self.program is None or name not in self.program.helpers:
             raise TunnelError(f"{self.run.tunnel} declares no helper {name}")
         return self.program.helpers[name]["path"]
 
     def on(self, node: str, *argv: str) -> str:
-        """Run a command on a node, record it in commands.sh, and return its output.
-
-        Raises NetworkError.
-        """
+        """Run a command on a node, kept in commands.sh; return its output. Raises NetworkError."""
         return self.network.read(node, list(argv))
 
     def read_output(self, node: str, *argv: str, stdin: str = "") -> str:
@@ -368,10 +362,7 @@ def wait_until_listening(
     alive: Callable[[], None] = lambda: None,
     patience_s: float = LISTEN_TIMEOUT_S,
 ) -> None:
-    """Wait until a node listens on all ports.
-
-    Raises TunnelError on a timeout, or what `alive` raises.
-    """
+    """Wait until a node listens on all ports. Raises TunnelError, also what `alive` raises."""
     deadline = time.monotonic() + patience_s
     while missing := set(ports) - listening_ports(network, node, protocol):
         if time.monotonic() >= deadline:

@@ -206,10 +206,7 @@ def read_time(text: str, position: str) -> float:
 def read_delays(
     column: CsvColumn, cells: Sequence[Sequence[str]], positions: Sequence[str]
 ) -> DelayColumn:
-    """Return the delay of each row in ms, None if the probe was lost.
-
-    Raises UnreadableRecording.
-    """
+    """Return the delay of each row, ms; None if the probe was lost. Raises UnreadableRecording."""
     factor = 1.0 if column.unit_s is None else column.unit_s * 1e3
     delays_ms: list[float | None] = []
     zeros = 0

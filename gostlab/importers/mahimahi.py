@@ -22,10 +22,7 @@ DIRECTION_WORDS = {"up": "forward", "uplink": "forward", "down": "reverse", "dow
 
 
 def delivery_times_s(recording: Recording) -> list[float]:
-    """Return the times at which packets can be sent, in (0, last], in seconds.
-
-    Raises UnreadableRecording.
-    """
+    """Return when packets can be sent, in (0, last], in seconds. Raises UnreadableRecording."""
     times_ms: list[int] = []
     for number, line in enumerate(recording.text.splitlines(), 1):
         position = f"{recording.label}:{number}"
@@ -53,10 +50,7 @@ def file_direction(label: str) -> str | None:
 
 
 def read(recordings: Sequence[Recording]) -> PathRecording:
-    """Return the capacity of one trace, or of an upload's and a download's.
-
-    Raises UnreadableRecording.
-    """
+    """Return the capacity of one trace, or one per direction. Raises UnreadableRecording."""
     ordered = list(recordings)
     if len(recordings) == 2 and file_direction(recordings[0].label) == "reverse":
         ordered.reverse()

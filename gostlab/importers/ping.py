@@ -74,10 +74,7 @@ def read(recordings: Sequence[Recording]) -> PathRecording:
 
 
 def read_unix(label: str, lines: Sequence[str]) -> PathRecording:
-    """Return the packets of a ping that prints their sequence numbers.
-
-    Raises UnreadableRecording.
-    """
+    """Return the packets of a ping that prints sequence numbers. Raises UnreadableRecording."""
     heads = [number for number, line in enumerate(lines, 1) if HEAD.match(line)]
     if len(heads) > 1:
         raise UnreadableRecording(f"{label}:{heads[1]}: a second ping begins: keep one in the file")

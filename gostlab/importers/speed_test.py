@@ -18,10 +18,7 @@ from gostlab.spec.profile import share_text
 
 
 def read(document: Any) -> PathRecording:
-    """Return the rate of each direction, the idle RTT, and Ookla's loss.
-
-    Raises UnreadableRecording.
-    """
+    """Return each direction's rate, the idle RTT, and Ookla's loss. Raises UnreadableRecording."""
     if document.get("error"):
         raise UnreadableRecording(f"the speed test failed: {document['error']}")
     is_ookla = isinstance(document["download"], dict)

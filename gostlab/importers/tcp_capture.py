@@ -125,10 +125,7 @@ def read(recordings: Sequence[Recording]) -> PathRecording:
 
 
 def run_tshark(recording: Recording) -> tuple[list[CapturedSegment], bool]:
-    """Return the TCP segments of a capture, and whether it is cut off.
-
-    Raises UnreadableRecording.
-    """
+    """Return a capture's TCP segments, and whether it is cut off. Raises UnreadableRecording."""
     if shutil.which("tshark") is None:
         raise UnreadableRecording(
             f"{recording.label}: a capture is read by tshark, which is not on this machine: install"

@@ -216,10 +216,7 @@ class BuiltKernel:
 def build_kernel(
     bench: InstallContext, folder: Path, source: KernelSource, series: str
 ) -> BuiltKernel:
-    """Build a source with a version's series and boot the kernel.
-
-    Raises SourceDoesNotFit or SetupError.
-    """
+    """Build a source with a version's series and boot it. Raises SourceDoesNotFit or SetupError."""
     started = time.monotonic()
     file = folder / "linux"
     run_build_script(bench, source, file, series)

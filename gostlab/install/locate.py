@@ -357,10 +357,7 @@ def built_version(name: str, cache: Path | None = None) -> Path | None:
 
 
 def version_inputs_hash(declared: DeclaredKernel) -> str:
-    """Return the digest of a declared version's inputs, besides its source.
-
-    A patch's message is no input.
-    """
+    """Return the digest of a declared version's inputs but its source and its patches' messages."""
     folder = declared.file.parents[2]
     digest = hashlib.sha256(f"{versions_common_hash(folder)}\n".encode())
     digest.update(declared.file.read_bytes())
@@ -425,10 +422,7 @@ def find_iproute2(cache: Path | None = None) -> Iproute2:
 
 
 def inspect_iproute2(folder: Path) -> Iproute2:
-    """Inspect an iproute2 unpacked into a folder.
-
-    Its version is None unless ip, tc and ss all run here.
-    """
+    """Inspect an iproute2 unpacked into a folder; version is None unless ip, tc and ss run here."""
     dirs = tuple(
         folder / name for name in ("sbin", "usr/sbin", "bin", "usr/bin") if (folder / name).is_dir()
     )

@@ -21,10 +21,7 @@ UNPACK = (
 
 
 def fetch_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
-    """Return the scripts' folder and the source's version, fetching them once.
-
-    Raises ArchiveError, OSError.
-    """
+    """Return the scripts' folder and version, fetched once. Raises ArchiveError, OSError."""
     cached = cache_folder() / "packetdrill"
     for folder in sorted(cached.glob("*/")):
         return folder / FOLDER, folder.name

@@ -73,10 +73,7 @@ def ping_argv(options: write_recorded.RecordingOptions, *, exact: bool) -> list[
 
 
 def wait_until_reachable(host: str) -> None:
-    """Wait for a first answer, so that address lookups are done; the answer is discarded.
-
-    Raises BadInput.
-    """
+    """Wait for a first answer, and discard it: address lookups are done then. Raises BadInput."""
     argv = ["ping", "-n", "-c", "1", "-w", str(REACH_S), "-i", "0.2", "--", host]
     text, interrupted = run_ping(argv, lambda _: None)
     if interrupted:

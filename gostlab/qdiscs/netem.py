@@ -16,8 +16,5 @@ QDISC = QdiscKind(
 
 
 def build(kind: QdiscKind, direction: ShapedDirection, seed: int) -> Netem:
-    """Return a bottleneck of rate and buffer.
-
-    Nothing in it is random, but netem needs a seed all the same.
-    """
+    """Return a bottleneck of rate and buffer. netem needs a seed, though nothing is random."""
     return Netem(limit_pkts=queue_pkts(direction), rate_bps=direction.rate_bps, seed=seed)

@@ -59,10 +59,7 @@ class InstalledPlugin:
 
     @property
     def top(self) -> Path:
-        """Return the folder of its package, or the file of a module outside packages.
-
-        Raises BadInput.
-        """
+        """Return its package's folder, or the file of a module outside of one. Raises BadInput."""
         name = self.module.partition(".")[0]
         spec = find_spec(name)
         if spec is None or spec.origin is None:

@@ -72,10 +72,7 @@ def plugin_of(group: str, module: str) -> InstalledPlugin | None:
 
 
 def plugins_used(declarations: Iterable[tuple[str, str]]) -> list[UsedPlugin]:
-    """Return the plugins of other packages among modules, each given with its group.
-
-    Raises BadInput.
-    """
+    """Return other packages' plugins among modules, each given with its group. Raises BadInput."""
     candidates = (plugin_of(group, module) for group, module in dict.fromkeys(declarations))
     return [record_use(plugin) for plugin in candidates if plugin is not None]
 

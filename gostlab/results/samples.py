@@ -88,10 +88,7 @@ def read_acks(folder: Path, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFram
 
 
 def read_gzip(path: Path) -> bytes:
-    """Return the content of a gzip file up to MAX_UNZIPPED_BYTES or its first error.
-
-    Raises OSError.
-    """
+    """Return a gzip file's content up to MAX_UNZIPPED_BYTES or its first error. Raises OSError."""
     data, content = safe_read.read_bytes(path), b""
     try:
         while data and len(content) < MAX_UNZIPPED_BYTES:

@@ -423,10 +423,7 @@ def plugin_environ(run: RunSpec, python_path: str, folders: Sequence[str]) -> di
 
 
 def require_kernels(runs: Iterable[RunSpec], parts: Parts) -> None:
-    """Check that all kernels exist except the shipped one, which its boot checks.
-
-    Raises MissingPart.
-    """
+    """Check that all kernels exist but the shipped one, checked by its boot. Raises MissingPart."""
     requested = {run.kernel: None for run in runs if run.machine == "sandbox"}
     for name in (name for name in requested if name != SHIPPED):
         kernel_for(name, parts)

@@ -103,10 +103,7 @@ def mount_all(writable: str) -> dict:
 
 
 def load_modules(orders: dict) -> None:
-    """Load the ordered modules.
-
-    The kernel's reasons for rejecting some go to the command's environment.
-    """
+    """Load the ordered modules; the command's environment has why the kernel rejected some."""
     rejected = {}
     for module in orders.get("modules", ()):
         before = len(kernel_log())

@@ -147,10 +147,7 @@ class Forecast:
         return share * by_its_pace_s + (1 - share) * by_kind_s
 
     def left_s(self, moving: Sequence[ActiveRun], waiting: Iterable[RunSpec]) -> float:
-        """Return the wall time until the last run ends, in seconds.
-
-        Runs on the real clock run alone.
-        """
+        """Return the wall time until the last run ends, s. Runs on the real clock run alone."""
         free = [self.rest_s(active) for active in moving]
         free += [0.0] * (self.slots - len(free))
         heapq.heapify(free)

@@ -29,10 +29,7 @@ class ExperimentResult:
 
     @property
     def broke(self) -> bool:
-        """Return whether a run failed or every run is unsupported on this kernel.
-
-        An empty shard is fine.
-        """
+        """Return whether a run failed, or this kernel supports none. An empty shard is fine."""
         nothing_answered = self.runs and len(self.in_state("unsupported")) == len(self.runs)
         return bool(nothing_answered or self.in_state("failed"))
 

@@ -345,10 +345,7 @@ class RunningJob:
 def free_slot(
     slots: Iterable[Slot], running: Mapping[Slot, RunningJob], run: RunSpec
 ) -> Slot | None:
-    """Return a free slot for a run, or None.
-
-    A run on the real clock starts only when no other run is active.
-    """
+    """Return a free slot for a run, or None. One on the real clock starts only alone."""
     if running and (
         run.clock == "real" or any(active.run.clock == "real" for active in running.values())
     ):

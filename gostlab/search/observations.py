@@ -242,10 +242,7 @@ def level_of(matrix: Matrix, factor: str, written: Any) -> tuple[str, Setting]:
 
 
 def rows_on_path(measured: Measurements, profile: str) -> Measurements:
-    """Return the measurements with the rows of one path and the rows without a path.
-
-    Raises BadInput.
-    """
+    """Return the measurements with one path's rows and those without a path. Raises BadInput."""
     rows = []
     for row in measured.rows:
         named = row.levels.get("profile")

@@ -53,10 +53,7 @@ def worst_arguments(parser: argparse.ArgumentParser) -> None:
     worst_arguments, example=f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200"
 )
 def worst_verb(arguments: argparse.Namespace) -> int:
-    """Run `./lab worst` and return 0 if a path was found.
-
-    Raises BadInput, and the exceptions of a run.
-    """
+    """Run `./lab worst`; return 0 if a path was found. Raises BadInput, and what a run raises."""
     choice = sandbox.choose_machine(arguments.machine)
     options = read_options(arguments)
     options.check()

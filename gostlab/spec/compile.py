@@ -379,10 +379,7 @@ def check_paths(request: RunRequest, paths: Sequence[PathSpec]) -> None:
 def check_ecn(
     request: RunRequest, kernel: Kernel, flows: Sequence[FlowSpec], ccs: Iterable[str]
 ) -> None:
-    """Reject ECN with a queue that never marks, or accurate ECN without kernel support.
-
-    Raises BadInput.
-    """
+    """Reject ECN with queues that never mark, or accurate ECN the kernel lacks. Raises BadInput."""
     qdiscs = bottleneck_kinds(request["bottleneck"], request["queue"])
     if request["ecn"] in ("on", "l4s") and not any(qdisc.marks for qdisc in qdiscs):
         marking = ", ".join(qdisc.name for qdisc in marking_kinds().values())
@@ -476,10 +473,7 @@ def check_impairments(
     changes: Sequence[ChangeSpec],
     until_s: float,
 ) -> None:
-    """Reject what netem or a policer cannot do together, at any time of the load.
-
-    Raises BadInput.
-    """
+    """Reject what netem or a policer cannot combine at any time of the load. Raises BadInput."""
     frame_bytes = request["mtu"] + ETHERNET_BYTES
     for link, direction in itertools.product(["", *links], DIRECTIONS):
         state = links.get(link, path)[direction]

@@ -237,10 +237,7 @@ def load_profile_of(setting: Setting) -> Profile:
 
 
 def resolve_path(profile: Profile, explicit: Settings) -> PathSpec:
-    """Return the profile's path with the run's overrides of one or both directions.
-
-    Raises BadInput.
-    """
+    """Return the profile's path with the run's overrides of its directions. Raises BadInput."""
     for name in ("delay", *(f"{direction}.delay" for direction in DIRECTIONS)):
         if "rtt" in explicit and name in explicit:
             raise explicit["rtt"].node.bad(f"both rtt and {name}")

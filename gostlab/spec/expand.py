@@ -161,10 +161,7 @@ def overriding_fields(name: str, settings: Settings, factors: Factors) -> list[s
 def settings_and_factors(
     experiment: ExperimentFile, matrix: Matrix, given: Mapping[str, Node], *, quick: bool
 ) -> tuple[dict[str, Setting], dict[str, tuple[Setting, ...]]]:
-    """Return a matrix's settings and factors: file, matrix, quick, --set; later wins.
-
-    Raises BadInput.
-    """
+    """Return a matrix's settings and factors: file < matrix < quick < --set. Raises BadInput."""
     factors = matrix.factors_of(quick=quick)
     settings: dict[str, Setting] = {}
     reject_duplicate_aliases(matrix.node, given)

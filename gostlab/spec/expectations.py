@@ -459,10 +459,7 @@ def resolve_reference(
 
 
 def flows_of(expectation: Expectation, cell: CellView, flow: str) -> tuple[str, ...]:
-    """Return the flows of a cell that an expectation is about; ("",) for all together.
-
-    Raises BadInput.
-    """
+    """Return the flows that an expectation is about; ("",) for all together. Raises BadInput."""
     metric_name = expectation.subject.metric
     if flow and flow not in cell.flows:
         raise expectation.node.bad_value(f"no flow {flow} in every cell (write cells: {{…}})")

@@ -120,10 +120,7 @@ def drawing_schema() -> JsonSchema:
 
 @takes(drawing_schema)
 def read_drawing(node: Node) -> str:
-    """Return one entry of `draw`; `heatmap: [loss, rtt]` becomes heatmap(loss, rtt).
-
-    Raises BadInput.
-    """
+    """Return an entry of `draw`: `heatmap: [loss, rtt]` is heatmap(loss, rtt). Raises BadInput."""
     if node.fields is not None:
         return read_drawing_over_factors(node)
     text, files = text_of(node), drawing_files()
@@ -575,10 +572,7 @@ def with_seed(experiment: ExperimentFile, seed: int | None) -> ExperimentFile:
 
 
 def with_repetitions(experiment: ExperimentFile, count: int | None) -> ExperimentFile:
-    """Return the experiment with this many runs of each cell in both forms (--repeat).
-
-    Raises BadInput.
-    """
+    """Return the experiment with --repeat's runs of each cell, in both forms. Raises BadInput."""
     if count is None:
         return experiment
     require_bounds(f"--repeat {count}", count, 1, MAX_REPETITIONS)

@@ -94,10 +94,7 @@ DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+\s*[a-zA-Zµμ%]+(?:/s)?)\s*")
 
 
 def split_number(text: str, example: str, advice: str, what: str = "unit") -> tuple[Fraction, str]:
-    """Return a non-negative number and its unit.
-
-    Raises UnitError; if there is no unit, with `advice`.
-    """
+    """Return a non-negative number and its unit. Raises UnitError, without a unit with `advice`."""
     match = NUMBER.fullmatch(text.strip())
     comma = DECIMAL_COMMA.fullmatch(text)
     if comma:
@@ -116,10 +113,7 @@ def split_number(text: str, example: str, advice: str, what: str = "unit") -> tu
 
 
 def in_units(text: str, units: Mapping[str, Fraction | int], example: str, advice: str) -> Fraction:
-    """Return a number in one of some units.
-
-    Raises UnitError; if there is no unit, with `advice`.
-    """
+    """Return a number in one of some units. Raises UnitError, without a unit with `advice`."""
     number, unit = split_number(text, example, advice)
     if unit not in units:
         known = ", ".join(unit_name for unit_name in units if unit_name.isascii())
@@ -144,10 +138,7 @@ def parse_rate(text: str) -> int:
 
 
 def parse_seconds(text: str, usual: str = "ms") -> Fraction:
-    """Return the seconds of a time like 84ms, exactly; `usual` is the unit to advise.
-
-    Raises UnitError.
-    """
+    """Return exact seconds of a time like 84ms; `usual` is the unit to advise. Raises UnitError."""
     others = ", ".join(other for other in TIME_EXAMPLES if other != usual)
     time_s = in_units(text, TIME_UNITS, TIME_EXAMPLES[usual], f"{usual}, or {others}")
     if time_s > 10**7:

@@ -38,10 +38,7 @@ class InnerAddresses:
 
 
 def inner_addresses(launch: TunnelLaunch) -> InnerAddresses:
-    """Return the pair's inner addresses.
-
-    They are in 10.9.0, .2, .4, …, and those behind in .1, .3, .5, …
-    """
+    """Return the pair's inner addresses in 10.9.0, .2, .4, … (behind them: .1, .3, .5, …)."""
     first = 2 * launch.number
     return InnerAddresses(f"10.9.{first}.1", f"10.9.{first}.2", f"10.9.{first + 1}.2")
 

@@ -54,10 +54,7 @@ def start(launch: TunnelLaunch) -> Tunnel:
 def launch_part(
     launch: TunnelLaunch, node: str, part: str, password: str, options: Mapping[str, str | int]
 ) -> None:
-    """Start a server, or a client if the configuration has a local port.
-
-    Raises TunnelError or NetworkError.
-    """
+    """Start a server; with a local port a client. Raises TunnelError or NetworkError."""
     config = {
         **options,
         "server_port": launch.port,

@@ -268,10 +268,7 @@ def with_level(matrix: MatrixResults, query: TableQuery) -> MatrixResults:
 def cells_table(
     matrix: MatrixResults, rows: Sequence[str] | None, figures: Sequence[str], place: str = ""
 ) -> Table:
-    """Return a matrix's cells with some factors as rows and the others as columns.
-
-    Raises BadInput.
-    """
+    """Return a matrix's cells, some factors as rows, the others as columns. Raises BadInput."""
     levels: dict[str, set[Scalar | None]] = {}
     for name in dict.fromkeys(name for cell in matrix.cells for name, _ in cell.factors):
         levels[name] = {dict(cell.factors).get(name) for cell in matrix.cells}
@@ -401,10 +398,7 @@ def without_nbsp(text: str) -> str:
 
 
 def read_earlier(file: Path) -> dict[tuple[str, str, str], tuple[float, str]]:
-    """Read an earlier table's medians and verdicts by matrix, cell, metric.
-
-    Raises OSError, BadInput.
-    """
+    """Read earlier medians and verdicts by matrix, cell, metric. Raises OSError, BadInput."""
     medians = {}
     with file.open(encoding="utf-8", newline="") as rows:
         for row in csv.DictReader(rows):

@@ -72,10 +72,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
 
 
 def write_matrix_pictures(chapter: Chapter, page: Path, folder: Path) -> None:
-    """Write the first picture of each matrix that an experiment's own page includes.
-
-    Raises OSError.
-    """
+    """Write the first picture of each matrix that an experiment's page includes. Raises OSError."""
     page_text = page.read_text(encoding="utf-8") if page.is_file() else ""
     for part in chapter.parts:
         picture = folder / f"{chapter.study.name}-{part.matrix}.png"
@@ -84,10 +81,7 @@ def write_matrix_pictures(chapter: Chapter, page: Path, folder: Path) -> None:
 
 
 def update_pages(folder: Path) -> None:
-    """Rewrite the text of the pages of single experiments, and of their translations.
-
-    Raises OSError.
-    """
+    """Rewrite the text of single experiments' pages and their translations. Raises OSError."""
     for name in (*SINGLE_PAGES, *TRANSLATED_PAGES):
         text = page_template(f"{name}.md.j2", HERE).render(command=COMMAND)
         update_text(folder / f"{name}.md", text.rstrip("\n") + "\n")

@@ -258,10 +258,7 @@ def check_cc(
 
 
 def check_cc_by_end(legs: Sequence[LegRow], run: RunSpec) -> list[Check]:
-    """Check the congestion control at each end of each leg.
-
-    An end that only acknowledges has one, too.
-    """
+    """Check the congestion control at each end of each leg, also where one only acknowledges."""
     checks = []
     for leg in legs if run.cc_by_end else ():
         for end, host, seen in (
@@ -994,10 +991,7 @@ def check_sampler(lateness_ms: Sequence[float]) -> Check:
 
 
 def check_sampler_gap(interval_s: float, longest_s: float) -> Check:
-    """Check the longest time between two samples.
-
-    Instants missed while the CPU was busy are skipped.
-    """
+    """Check the longest time between two samples: instants missed by a busy CPU are skipped."""
     bad = longest_s >= SAMPLER_GAP_INTERVALS * interval_s
     return make_check("sampler_gap", bad, interval_s, round(longest_s, 6), longest=longest_s)
 
