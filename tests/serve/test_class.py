@@ -184,7 +184,10 @@ def test_a_students_question_of_the_knobs_is_his_own(served: Served) -> None:
     ada = served.joined("ada")
     answer = ada.ask({"settings": {**SETTINGS, "rate": "wrong"}})
     assert answer.status == 400 and answer.json["key"] == "rate"
-    assert served.client.send("GET", "/declarations").json["course"] == "cc-2027"
+    declared = served.client.send("GET", "/declarations").json
+    assert declared["course"] == "cc-2027"
+    # a class shares the machine's CPUs
+    assert {preset["settings"]["sample"] for preset in declared["presets"]} == {"100ms"}
 
 
 def test_requests_of_one_student_are_bounded(
