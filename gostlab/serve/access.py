@@ -112,13 +112,8 @@ class AccessGuard:
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                own_headers = {name for name, _ in HEADERS}
-                other_headers = [
-                    pair
-                    for pair in message.get("headers", ())
-                    if pair[0].lower() not in own_headers
-                ]
-                message = {**message, "headers": [*other_headers, *self.headers(scope)]}
+                answer_headers = list(message.get("headers", ()))
+                message = {**message, "headers": self.merge_headers(answer_headers, scope)}
             await send(message)
 
         self.answering[who] += 1
@@ -181,6 +176,18 @@ class AccessGuard:
             return SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
         except CookieError:
             return SimpleCookie()
+
+    def merge_headers(
+        self, answer_headers: list[tuple[bytes, bytes]], scope: Scope
+    ) -> list[tuple[bytes, bytes]]:
+        """Return an answer's headers with those of every answer, and its own policy if it has one.
+
+        A browser holds a page to each policy that it is sent, so that there must be only one.
+        """
+        has_policy = any(name.lower() == POLICY_HEADER for name, _ in answer_headers)
+        added = self.headers(scope)[1 if has_policy else 0 :]
+        replaced = {name for name, _ in added if name != b"set-cookie"}
+        return [pair for pair in answer_headers if pair[0].lower() not in replaced] + added
 
     def headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """Return the headers of every answer; an address with the token sets the cookie."""
