@@ -49,7 +49,8 @@ def commands(text: str) -> Iterator[str]:
     for line in joined.splitlines():
         if re.match(r" {4,}\./lab ", line):
             yield line.strip()
-        yield from re.findall(r"`(\./lab [^`]+)`", line)
+    for command in re.findall(r"`(\./lab [^`]+)`", joined):
+        yield " ".join(command.split())
 
 
 def can_be_typed(words: list[str]) -> bool:
@@ -72,9 +73,10 @@ def test_every_run_that_a_page_asks_for_can_be_made(
             continue
         asked = [word for word in words if word not in ("--live", "--pace", "2", "4")]
         status = main([*asked, "--dry-run", "--machine", "sandbox", "--results", str(tmp_path)])
-        assert status == 0, f"{command}: {capsys.readouterr().err}"
+        printed = capsys.readouterr()
+        assert status == 0, f"{command}: {printed.err}"
         if "--live" in words:
-            runs = capsys.readouterr().out.split()
+            runs = printed.out.split()
             assert 1 <= len(runs) <= MAX_RUNS, command
 
 
