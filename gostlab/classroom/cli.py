@@ -68,7 +68,7 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     says = "print the tickets of a course with a secret, as CSV"
     ticket = action(teacher, "ticket", says, "3 --secret F --students T")
     add_course(ticket, is_secret=True)
-    says = "file with one student per line"
+    says = "CSV file with the course's students"
     ticket.add_argument("--students", type=Path, required=True, help=says)
     secret = action(teacher, "secret", "create a course's secret", "course.secret")
     secret.add_argument("file", type=Path, help="file to write; keep it secret")
@@ -90,7 +90,8 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
 def add_course(verb: argparse.ArgumentParser, *, is_secret: bool = False) -> None:
     """Add the options that identify a course; `is_secret` if it needs one."""
     verb.add_argument("--course", default=PUBLIC_COURSE, help="name of the course and year")
-    says = "file with the course's secret" + (" (needed)" if is_secret else "")
+    made = ", which ./lab new course made" if is_secret else ""
+    says = f"file with the course's secret{made}"
     verb.add_argument("--secret", type=Path, help=says, required=is_secret)
 
 

@@ -68,7 +68,7 @@ def new_course(folder: Path, students: Path | None) -> int:
     print(f"{folder / SECRET}: readable by you alone; its holder can make tickets and keys")
     options = f"--course {course} --secret {folder / SECRET}"
     if roster is None:
-        print(f"tickets: ./lab lab ticket 3 {options} --students NAMES")
+        print(f"tickets: ./lab lab ticket 3 {options} --students ROSTER")
     else:
         names = [pupil.primary_identifier for pupil in roster.pupils]
         labs = [load_lab(str(path)) for path in list_labs()]

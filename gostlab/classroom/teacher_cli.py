@@ -23,7 +23,7 @@ from gostlab.classroom.grading import RESULTS, Grade, find_mismatch, find_runs, 
 from gostlab.classroom.lab import load_lab
 from gostlab.classroom.raw_metrics import RawRecords
 from gostlab.classroom.rerun import compare_with_rerun
-from gostlab.classroom.roster import read_receipts
+from gostlab.classroom.roster import read_receipts, read_roster
 from gostlab.classroom.safe_extract import NoHandIn, only_bad_input, open_upload
 from gostlab.classroom.student_assignment import (
     STUDENT,
@@ -35,14 +35,13 @@ from gostlab.classroom.tickets import ticket_lines, write_secret
 from gostlab.classroom.workspace import ASSIGNMENT
 from gostlab.cli.common import EXIT_OK
 from gostlab.results import ResultsError, read_object
-from gostlab.spec.yaml_source import BadInput, load_text
+from gostlab.spec.yaml_source import BadInput
 
 
 def ticket(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
     key = read_secret(arguments.secret)
-    names = load_text(arguments.students, MAX_STUDENTS_BYTES).split("\n")
-    students = dict.fromkeys(name.strip() for name in names if name.strip())
+    students = [pupil.primary_identifier for pupil in read_roster(arguments.students).pupils]
     for line in ticket_lines([lab], students, arguments.course, key):
         print(line, end="")
     return EXIT_OK
@@ -117,9 +116,6 @@ def grade_submission(arguments: argparse.Namespace) -> Grade:
             raise
         # The error is in the upload: the lab and the teacher's files were read before.
         return grade_nothing(assignment_of(known or "unknown"), [str(error)])
-
-
-MAX_STUDENTS_BYTES = 2**20
 
 
 class NotGraded(BadInput):

@@ -27,6 +27,7 @@ RESULTS = Path("results")
 
 # argparse's message for a value that is not among the choices.
 INVALID_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
+MISSING = "the following arguments are required: "
 
 
 NO_VALUE = re.compile(r"--?[^=]+=--")
@@ -107,6 +108,16 @@ class ArgumentParser(argparse.ArgumentParser):
         except (argparse.ArgumentTypeError, ValueError) as error:
             self.error(f"argument {action.metavar or action.dest}: {error}")
 
+    def describe_missing(self, names: Sequence[str]) -> str:
+        """Return which arguments are missing, and what each is."""
+        helps = {
+            "/".join(action.option_strings) or action.metavar or action.dest: action.help
+            for action in self.declared
+        }
+        return "; ".join(
+            f"{name} is missing{f' ({helps[name]})' if helps.get(name) else ''}" for name in names
+        )
+
     def error(self, message: str) -> NoReturn:
         chosen = INVALID_CHOICE.fullmatch(message)
         if chosen:
@@ -114,6 +125,8 @@ class ArgumentParser(argparse.ArgumentParser):
             known = choices.replace("'", "").split(", ")
             hint = suggestion(value, known) or f" (known: {', '.join(known)})"
             message = f"{argument} {value!r:.80}: not known{hint}"
+        elif message.startswith(MISSING):
+            message = self.describe_missing(message.removeprefix(MISSING).split(", "))
         if len(message) > MAX_MESSAGE:
             message = f"{message[: MAX_MESSAGE // 2]}…{message[-MAX_MESSAGE // 4 :]}"
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message}: {self.prog} --help says more\n")

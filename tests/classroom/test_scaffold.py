@@ -66,6 +66,10 @@ def test_a_course_has_a_secret_and_everybodys_tickets_from_the_start(
     words = ("--student", student, "--course", course, "--ticket", ticket)
     assert typed("lab", "start", lab, *words).returncode == 0
     assert typed("new", "course", "net-1").returncode == 2  # it keeps its secret
+    secret = ("--course", "net-1", "--secret", "net-1/course.secret")
+    again = typed("lab", "ticket", "0", "--students", "roster.csv", *secret)
+    tickets = again.stdout.splitlines()
+    assert len(tickets) == 3 and set(tickets) <= set(rows)
 
 
 # -- a lab

@@ -106,6 +106,9 @@ BAD_WORDS = [
     ("conform --packetdrill /bin/true --kernel 5.99", "5.99"),
     ("conform --packetdrill /bin/true --jobs 0", "at least 1"),
     ("completion csh", "'csh': not known"),
+    ("lab start 3", "--student is missing (your identifier"),
+    ("lab key 3 --student alice", "--secret is missing (file with the course's secret"),
+    ("cc check", "file is missing (the C file"),
 ]
 
 
