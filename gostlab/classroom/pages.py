@@ -70,6 +70,8 @@ def class_page(
         passed_over=passed_over,
         summary=class_summary(lines),
         twice=[line for line in lines if line.others],
+        to_mark=sum(line.grade.to_mark > 0 for line in lines if line.grade),
+        marking=MARKING,
         place=lambda student: f"{FEEDBACK}/{quote(file_name(student))}",
         remark=describe_hand_in,
         digits=MIN_DIGITS,

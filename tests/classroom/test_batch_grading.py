@@ -108,6 +108,7 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
     assert {path.stem for path in (out / "feedback").iterdir()} == {"alice", "bob", "dora"}
     page = (out / "index.html").read_text("utf-8")
     assert 'href="feedback/bob.html"' in page and "Carol Uhl" in page
+    assert 'href="marking.html"' in page
     # Moodle: mapped by the address, grade and feedback side by side
     moodle = {row["Email address"]: row for row in rows(out / "moodle.csv")}
     assert len(moodle) == 3
