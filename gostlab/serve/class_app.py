@@ -19,7 +19,8 @@ from gostlab.classroom.workspace import FIGURE
 from gostlab.errors import BadInput, Complaint
 from gostlab.serve.access import OWNER, STUDENT
 from gostlab.serve.class_file import ClassFile
-from gostlab.serve.class_work import REPORT, ClassWork, LabWork, guide_html
+from gostlab.serve.class_work import REPORT, ClassWork, LabWork
+from gostlab.serve.lab_guide import split_guide
 
 Handler = Callable[[Request], Awaitable[Response]]
 # A code has 40 bits: at this rate of guesses a class of thirty is safe for a thousand years.
@@ -107,7 +108,7 @@ class ClassRoutes:
         self._course: ClassFile = work.course
         self._session_cookie = session_cookie
         self._wrong = WrongCodes()
-        self._guides = {lab.name: guide_html(lab) for lab in self._course.labs}
+        self._guides = {lab.name: split_guide(lab) for lab in self._course.labs}
         self._figures = {lab.name: lab.folder / FIGURE for lab in self._course.labs}
 
     def routes(self) -> list[Route]:
@@ -120,6 +121,7 @@ class ClassRoutes:
             (f"{lab}/progress", self.progress, "GET"),
             (f"{lab}/{FIGURE}", self.figure, "GET"),
             (f"{lab}/report", self.report, "GET"),
+            (f"{lab}/runs/{{run}}/{{file}}", self.record, "GET"),
             (f"{lab}/hand-in.zip", self.archive, "GET"),
             (f"{lab}/answers", self.answer, "POST"),
             (f"{lab}/own", self.own, "POST"),
@@ -182,7 +184,7 @@ class ClassRoutes:
                     "title": lab.title,
                     "goals": lab.goals,
                     "minutes": lab.minutes,
-                    "points": lab.most,
+                    "points": lab.points_with_texts,
                     "stage": self._work.stage_json(self._work.work(student, lab))["stage"],
                 }
                 for lab in self._course.labs
@@ -194,7 +196,8 @@ class ClassRoutes:
     async def lab(self, request: Request) -> Response:
         work = await self.opened(request)
         lab_json = await run_in_threadpool(self._work.lab_json, work)
-        return json_response({**lab_json, "guide": self._guides[work.lab.name]})
+        guide = self._guides[work.lab.name]
+        return json_response({**lab_json, "guide": guide.to_json(), "hows": guide.hows})
 
     async def progress(self, request: Request) -> Response:
         work = await self.opened(request)
@@ -212,6 +215,13 @@ class ClassRoutes:
             return PlainTextResponse("no report yet\n", 404)
         policy = {"content-security-policy": REPORT_POLICY}
         return FileResponse(file, media_type="text/html; charset=utf-8", headers=policy)
+
+    async def record(self, request: Request) -> Response:
+        work, names = await self.opened(request), request.path_params
+        file = await run_in_threadpool(work.record, names["run"], names["file"])
+        if file is None:
+            return PlainTextResponse("no such record\n", 404)
+        return FileResponse(file, media_type="text/plain; charset=utf-8")
 
     async def archive(self, request: Request) -> Response:
         work = await self.opened(request)

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 from gostlab import api
@@ -32,13 +31,13 @@ from gostlab.classroom.grading import (
     score_answer,
     settings_key,
 )
-from gostlab.classroom.lab import ANSWERS, GUIDE, SECTIONS, CourseLab, Point
+from gostlab.classroom.lab import ANSWERS, SECTIONS, CourseLab, Point
 from gostlab.classroom.safe_extract import check_folder, pack_hand_in
 from gostlab.classroom.student_assignment import Assignment
 from gostlab.classroom.workspace import (
-    FIGURE,
     create_coursework,
     find_unfinished,
+    path_settings,
     seal_predictions,
     seed_of_predictions,
     setting_differences,
@@ -57,6 +56,7 @@ from gostlab.spec.yaml_source import MAX_BYTES, Node, load_document, load_text
 STUDENTS, HANDED_IN, GRADED = "students", "handed-in", "graded"
 REQUESTED = ".runs-requested"  # hidden: `pack_hand_in` leaves it out
 REPORT = Path("report", "report.html")
+RECORDS = ("fidelity.json", "sockets.jsonl")  # files that the labs' pages name
 REPORT_WITHIN_S = 300.0
 GRADES_WITHIN_S = 900.0
 MAX_ANSWER = 4000  # characters
@@ -209,6 +209,13 @@ class LabWork:
             for run in self.runs()
             if not is_settled(run_folder(run, self.results), run, retry_failed=retry_failed)
         ]
+
+    def record(self, name: str, file: str) -> Path | None:
+        """Return a file of one of the student's runs, or None without one. Raises BadInput."""
+        if file not in RECORDS or not self.is_sealed:
+            return None
+        found = [run_folder(run, self.results) / file for run in self.runs() if run.name == name]
+        return next((path for path in found if path.is_file()), None)
 
     @property
     def is_requested(self) -> bool:
@@ -405,6 +412,7 @@ class ClassWork:
             "stage": work.stage(),
             "values": {name: format_value(value) for name, value in values.items()},
             "settings": settings_of(work.assignment),
+            "path": path_settings(work.assignment),
             "questions": [
                 question_json(point, values, answers) for point in lab.points if point.answer
             ],
@@ -541,12 +549,23 @@ def own_json(work: LabWork) -> dict[str, object] | None:
 
 def run_json(run: RunSpec, work: LabWork) -> dict[str, object]:
     levels = {name: str(level) for name, level in run.factors.items()}
-    row: dict[str, object] = {"name": run.name, "matrix": run.matrix, "levels": levels}
+    row: dict[str, object] = {
+        "name": run.name,
+        "matrix": run.matrix,
+        "levels": levels,
+        "records": [],
+    }
     if not is_settled(run_folder(run, work.results), run, retry_failed=False):
         return {**row, "state": "running" if run.name == work.active else "waiting"}
     end: RunResult = read_result(run, work.results)
     goodput_mbit = None if end.goodput_mbit is None else float(f"{end.goodput_mbit:.3g}")
-    return {**row, "state": end.verdict or end.outcome or "failed", "goodput_mbit": goodput_mbit}
+    folder = run_folder(run, work.results)
+    return {
+        **row,
+        "state": end.verdict or end.outcome or "failed",
+        "goodput_mbit": goodput_mbit,
+        "records": [file for file in RECORDS if (folder / file).is_file()],
+    }
 
 
 def judged_json(point: Point, text: str, names: Mapping[str, Value]) -> dict[str, object]:
@@ -558,21 +577,6 @@ def judged_json(point: Point, text: str, names: Mapping[str, Value]) -> dict[str
         return {"predicted": text, "right": None, "is_near": None}
     right_value = right if isinstance(right, str) else float(f"{float(right):.4g}")
     return {"predicted": text, "right": right_value, "is_near": not why}
-
-
-def guide_html(lab: CourseLab) -> str:
-    """Return a lab's page as HTML: no markup of its own passes, and only links to other sites."""
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = parser.parse(load_text(lab.folder / GUIDE, MAX_BYTES))
-    for token in chain.from_iterable(block.children or () for block in tokens):
-        if token.type == "image":
-            token.attrSet("src", f"/class/labs/{lab.name}/{FIGURE}")
-        elif token.type == "link_open" and not str(token.attrGet("href")).startswith("https://"):
-            token.attrs.pop("href", None)
-    html: str = parser.renderer.render(tokens, parser.options, {})
-    return html
 
 
 def run_command(words: list[str], within_s: float) -> subprocess.CompletedProcess[str]:

@@ -15,9 +15,10 @@ import pytest
 
 from gostlab.errors import BadInput
 from gostlab.serve import access, serve_cli
-from gostlab.serve.class_app import MAX_WRONG_CODES, WrongCodes
+from gostlab.serve.class_app import MAX_WRONG_CODES, REPORT_POLICY, WrongCodes
 from gostlab.serve.class_file import ClassFile, load_class
-from gostlab.serve.class_work import ClassWork, guide_html
+from gostlab.serve.class_work import ClassWork
+from gostlab.serve.lab_guide import split_guide
 from gostlab.serve.run_pool import RunPool
 from gostlab.serve.turn_queue import TurnQueue
 from tests.lab_command import Refused
@@ -172,6 +173,37 @@ def test_what_was_handed_in_is_what_the_grader_reads(served: Served) -> None:
     assert all(isinstance(one["right"], float) for one in payload["given"])
 
 
+def test_a_report_has_a_policy_of_its_own_and_no_other(served: Served) -> None:
+    ada, lab = served.joined("ada"), f"/class/labs/{LAB}"
+    assert ada.send("GET", f"{lab}/report").status == 404
+    page = served.course.folder / "students/ada" / LAB / "report/report.html"
+    page.parent.mkdir()
+    page.write_text("<style>p {}</style>")
+    headers = ada.send("GET", f"{lab}/report").headers
+    assert headers["content-security-policy"] == REPORT_POLICY
+    assert headers["cache-control"] == "no-store"
+
+
+def test_records_of_ones_own_runs_can_be_read_and_no_other_file(served: Served) -> None:
+    ada, lab = served.joined("ada"), f"/class/labs/{LAB}"
+    for asked in ada.send("GET", lab).json["questions"]:
+        fields = {"section": asked["section"], "key": asked["key"], "text": "40"}
+        post(ada, f"{lab}/answers", fields)
+    post(ada, f"{lab}/seal", {})
+    run = ada.send("GET", f"{lab}/progress").json["runs"][0]["name"]
+    folder = served.course.folder / "students/ada" / LAB / "results/lab-0-warm-up" / run
+    assert ada.send("GET", f"{lab}/runs/{run}/fidelity.json").status == 404
+    folder.mkdir(parents=True)
+    for name in ("fidelity.json", "run.json"):
+        (folder / name).write_text("{}\n")
+    answer = ada.send("GET", f"{lab}/runs/{run}/fidelity.json")
+    assert answer.status == 200 and answer.headers["content-type"].startswith("text/plain")
+    for name in ("run.json", "..%2ffidelity.json", "sockets.jsonl"):
+        assert ada.send("GET", f"{lab}/runs/{run}/{name}").status == 404
+    bob = served.joined("bob")
+    assert bob.send("GET", f"{lab}/runs/{run}/fidelity.json").status == 404
+
+
 def test_the_teacher_sees_who_is_where(served: Served) -> None:
     served.joined("ada").send("GET", f"/class/labs/{LAB}")
     rows = served.client.send("GET", "/teacher/class").json["students"]
@@ -205,7 +237,7 @@ def test_a_guide_has_no_markup_of_its_own_and_no_link_into_the_checkout(tmp_path
         "# A\n<script>x</script> [in](../x.md) [out](https://a.example) [no](javascript:x)"
         " ![picture](figure.png)\n\n| a |\n|---|\n| b |\n"
     )
-    html = guide_html(lab)
+    html = split_guide(lab).read
     assert "<script" not in html and "../x.md" not in html and 'href="javascript' not in html
     assert 'href="https://a.example"' in html and "<td>b</td>" in html
     assert f'src="/class/labs/{LAB}/figure.png"' in html

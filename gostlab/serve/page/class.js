@@ -114,12 +114,21 @@ async function openLab(name) {
   wasRunning = lab.is_requested;
   document.title = `${lab.title} – gostlab`;
   $("title").textContent = lab.title;
-  $("guide").innerHTML = lab.guide; // made by the server from the lab's page, without its markup
-  for (const table of $("guide").querySelectorAll("table, pre")) table.tabIndex = 0;
-  for (const image of $("guide").querySelectorAll("img")) image.loading = "lazy";
-  $("read").open = lab.stage === "predicting";
+  for (const [part, html] of Object.entries(lab.guide)) {
+    $(part).innerHTML = html; // made by the server from the lab's page, without its markup
+    $(part).parentElement.hidden = !html;
+    for (const table of $(part).querySelectorAll("table, pre")) table.tabIndex = 0;
+    for (const image of $(part).querySelectorAll("img")) image.loading = "lazy";
+  }
+  $("reading").open = lab.stage === "predicting";
   $("values").replaceChildren(...Object.entries(lab.values).map(([key, value]) => el("div", {},
-    el("dt", { textContent: key.replace(/_/g, " ") }), el("dd", { textContent: value }))));
+    el("dt", {}, el("code", { textContent: key })), el("dd", { textContent: value }))));
+  $("settings").tBodies[0].replaceChildren(...Object.entries(lab.settings).map(([key, value]) =>
+    el("tr", {}, el("td", {}, el("code", { textContent: key })),
+      el("td", {}, el("code", { textContent: value })))));
+  $("all-settings").open = Boolean(lab.own && lab.own.is_run); // the trap is to be found in them
+  $("whose").textContent = lab.own && lab.own.is_run ? "the lab's" : "your";
+  $("knobs").href = `/?${new URLSearchParams({ ...lab.path, flows: "{flow: {cc: cubic}}" })}`;
   for (const section of ["predictions", "answers"]) {
     $(section).replaceChildren(...lab.questions.filter(one => one.section === section)
       .map(question));
@@ -129,7 +138,11 @@ async function openLab(name) {
   say("");
   for (const link of document.querySelectorAll("#labs a")) {
     link.removeAttribute("aria-current");
-    if (link.id === `to-${lab.name}`) link.setAttribute("aria-current", "page");
+    if (link.id === `to-${lab.name}`) {
+      link.setAttribute("aria-current", "page");
+      link.parentElement.parentElement.scrollLeft = link.parentElement.offsetLeft
+        - link.parentElement.parentElement.offsetLeft;
+    }
   }
   show(lab);
   document.documentElement.dataset.state = "lab";
@@ -146,8 +159,11 @@ function question(asked) {
   field.addEventListener("change", () => later(asked, field.value, 0));
   const points = el("span", { textContent: ` ${asked.points}${NB}point${asked.points > 1
     ? "s" : ""}` });
+  const how = el("span", { className: "how", id: `how-${id}` });
+  how.innerHTML = lab.hows[`${asked.section}.${asked.key}`] || "";
+  if (how.innerHTML) field.setAttribute("aria-describedby", how.id);
   return el("div", { className: isLong ? "question long" : "question" },
-    el("label", { htmlFor: id }, asked.says, points), field);
+    el("div", {}, el("label", { htmlFor: id }, asked.says, points), how), field);
 }
 
 // The student's own file: an experiment, which is run, or a program, which is only handed in.
@@ -161,7 +177,8 @@ function ownFile(own) {
     : "is handed in with the rest. No page compiles it: check and rank it by the commands of the"
       + " lab's page, on a machine of your own.";
   return el("div", { className: "question long" },
-    el("label", { htmlFor: "own-file" }, el("b", { textContent: own.file }), ` ${says}`), field);
+    el("label", { htmlFor: "own-file", className: "file" }, el("b", { textContent: own.file }),
+      ` ${says}`), field);
 }
 
 function later(asked, text, waitMs, path = "/answers") {
@@ -220,7 +237,14 @@ function show(now) {
     : lab.is_requested ? `${done} of ${lab.runs.length} runs`
     : done ? `${done} of ${lab.runs.length} runs are done.` : "";
   $("runs").hidden = !lab.runs.length;
-  $("runs").tBodies[0].replaceChildren(...lab.runs.map(row));
+  const runs = [...lab.runs].sort((one, other) => labelOf(one).localeCompare(labelOf(other),
+    undefined, { numeric: true })); // they are made in an order that is drawn
+  const names = runs.map(labelOf);
+  $("runs").tBodies[0].replaceChildren(...runs.map((run, i) => {
+    const equal = names.filter(name => name === names[i]).length;
+    return row(run, equal === 1 ? names[i] : `${names[i]} · ${names.slice(0, i)
+      .filter(name => name === names[i]).length + 1} of ${equal}`);
+  }));
   $("report").hidden = !lab.has_report;
   $("report").href = here("/report");
   $("archive").hidden = !lab.handed_in_s;
@@ -239,11 +263,15 @@ function show(now) {
 const local = time => new Date(time).toLocaleString([], { dateStyle: "medium",
   timeStyle: "short" });
 
-function row(run) {
-  const levels = Object.values(run.levels).join(", ") || run.matrix;
+const labelOf = run => [run.matrix, Object.values(run.levels).join(", ")].filter(Boolean)
+  .join(": ");
+
+function row(run, label) {
   const state = el("td", { textContent: run.state, className: `v-${run.state}` });
-  return el("tr", {}, el("td", { textContent: levels }), el("td", { textContent:
-    run.goodput_mbit ?? "" }), state);
+  const links = run.records.flatMap(file => [el("a", { textContent: file, target: "_blank",
+    rel: "noopener", href: here(`/runs/${run.name}/${file}`) }), " "]);
+  return el("tr", {}, el("td", { textContent: label }), el("td", { textContent:
+    run.goodput_mbit ?? "" }), state, el("td", { className: "small" }, ...links));
 }
 
 async function refresh() {
