@@ -268,6 +268,7 @@ def test_where_cc_runs_with_the_congestion_control_that_set_names() -> None:
     [
         ({"forward.loss": "3%", "loss": "2%"}, "--set forward.loss: said already as loss (write"),
         ({"sender": "bbr", "cc.client": "reno"}, "--set cc.client: said already as sender (write"),
+        ({"cc": "bbr,,reno"}, '--set cc "bbr,,reno": nothing beside a comma (write A,B)'),
     ],
 )
 def test_set_says_a_thing_once_by_whatever_name(overrides: dict[str, str], message: str) -> None:
@@ -488,6 +489,10 @@ REFUSED = {
         ("title: A small one\n", "", "small.yaml:1: title is missing"),
         ("profile: la-hamina", "profile: la-hamin", 'profile "la-hamin": not in netem_profiles/'),
         ("profile: la-hamina", "rate: unlimited", "the forward direction has no rate limit"),
+        ("profile: la-hamina", "loss: 5ms", 'loss "5ms": not a number with %'),
+        ("profile: la-hamina", "policer: 5", "settings.policer: neither off nor like {rate: 10mb"),
+        ("profile: la-hamina", "outage: 5", "settings.outage: neither off nor like {at: 10s, for"),
+        ("title: A small one", "\t", "small.yaml:2: not YAML: a tab where spaces should be"),
         *(
             ("repetitions: 3", f"until: {until}", message)
             for until, message in (
@@ -531,6 +536,8 @@ REFUSED = {
         ("cc: cubic, l", "streams: 4, l", "published[0].factors.streams: unknown key"),
         ("goodput_mbit: 1, ", "", "nothing to compare with"),
         ("goodput_mbit: 1, ", "figure: jain, ", "nothing to compare with"),
+        (NUMBER, "{columns: [cc]}", "published[0]: rows is missing"),
+        (NUMBER, "{columns: [cc], rows: [[bbr, 1]]}", "2 values under 1 columns"),
         ("goodput_mbit: 1, ", "figure: speed, value: 1, ", "not known here"),
         ("goodput_mbit: 1, ", "figure: ratio, value: 1, ", "figure ratio needs versus"),
         ("goodput_mbit: 1, ", "goodput_mbit: 1, least: 1, ", "least and most belong to a figure"),
