@@ -268,6 +268,7 @@ def test_where_cc_runs_with_the_congestion_control_that_set_names() -> None:
     [
         ({"forward.loss": "3%", "loss": "2%"}, "--set forward.loss: said already as loss (write"),
         ({"sender": "bbr", "cc.client": "reno"}, "--set cc.client: said already as sender (write"),
+        ({"loss": "1,5%"}, '--set loss "1,5%": write 1.5% if it is one number, or a unit'),
         ({"cc": "bbr,,reno"}, '--set cc "bbr,,reno": nothing beside a comma (write A,B)'),
     ],
 )
@@ -479,6 +480,7 @@ REFUSED = {
         ("0.1%]", "101%]", 'small.yaml:11: matrices[0].factors.loss[1] "101%": more than 100%'),
         ("0.1%]", "0.0%]", 'small.yaml:11: matrices[0].factors.loss[1] "0.0%": the same level'),
         ("duration: 10s", "duration: 0.5s", 'small.yaml:5: settings.duration "0.5s": not between'),
+        ("duration: 10s", "duration: 99999999s", '"99999999s": longer than any run'),
         ("streams: 4", "streams: 4001", 'settings.streams "4001": not within 1 to 4000'),
         ("streams: 4", "cc: reno", "small.yaml:8: matrices[0].settings.cc: both a setting and a"),
         ("repetitions: 3", "repetitions: 0", 'repetitions "0": not within 1 to 1000'),
