@@ -383,14 +383,60 @@ MIN_CHARACTERS = 40  # minimum length of a text to be compared
 MIN_NUMBERS = 3  # minimum equal numbers of a pair to be reported
 
 
+@dataclass(frozen=True)
+class SimilarPair:
+    """Two students with equal answers that are not right for both."""
+
+    one: str
+    other: str
+    compared: int  # numbers that both gave
+    same: frozenset[str]  # names of equal numbers
+    texts: frozenset[str]  # names of equal texts
+    wrong_for: frozenset[str]  # those of the two for whom an equal number is wrong
+
+    @property
+    def found(self) -> frozenset[str]:
+        return self.same | self.texts
+
+    @property
+    def sentence(self) -> str:
+        predictions = sum(name.startswith("predictions.") for name in self.same)
+        return (
+            f"{self.one} and {self.other}: of {self.compared} numbers"
+            f" {len(self.same) - predictions} equal answers and {predictions} equal predictions"
+            " that are not right for both"
+        ) + (f"; {len(self.texts)} texts are equal, word for word" if self.texts else "")
+
+    def is_explained_by(self, pairs: Sequence["SimilarPair"]) -> bool:
+        """Return whether all that is equal has a nearer source.
+
+        Whoever copied a student's numbers resembles all who were to give some of those, too. So a
+        pair is explained if each of the two with a wrong number shares all of the pair's, and
+        more, with somebody else.
+        """
+        return not self.texts and all(
+            any(student in (pair.one, pair.other) and pair.found > self.found for pair in pairs)
+            for student in self.wrong_for
+        )
+
+
 def find_similar_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[str]:
     """Yield a sentence for each pair of students with suspiciously equal answers.
 
     Each student has a path of their own, so equal digits of numbers that are not right for both
     are suspicious. Where both were to give the same number, equal mistakes are no sign: the same
     wrong formula makes them. A text that the lab's page has is no sign either. A pair is reported
-    from three such numbers, or one equal text, on. The sentence counts and does not judge.
+    from three such numbers, or one equal text, on, unless another pair explains it. The sentence
+    counts and does not judge.
     """
+    pairs = [
+        pair for pair in compare_answers(lines, lab) if len(pair.same) >= MIN_NUMBERS or pair.texts
+    ]
+    yield from (pair.sentence for pair in pairs if not pair.is_explained_by(pairs))
+
+
+def compare_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[SimilarPair]:
+    """Yield every two students with the numbers and texts that they gave alike."""
     numbers = {".".join(p.answer) for p in lab.points if p.answer and p.within and not p.by_hand}
     texts = {".".join(p.answer) for p in lab.points if p.answer and p.by_hand}
     page = normalize_word(load_text(lab.folder / GUIDE, MAX_BYTES))
@@ -402,25 +448,25 @@ def find_similar_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[
             read.append((line.student, record, given, texts_given))
     for (one, first, gave, wrote), (other, second, theirs, text_of) in combinations(read, 2):
         both = [name for name in numbers if gave[name] is not None and theirs[name] is not None]
-        same = [
+        same = frozenset(
             name
             for name in both
             if gave[name] == theirs[name]
             and count_digits(first.answers[name]) >= MIN_DIGITS
             and not (first.right.get(name) and second.right.get(name))
             and first.expected.get(name) != second.expected.get(name)
-        ]
-        equal = sum(
-            text == text_of[name] and text not in page
-            for name, text in wrote.items()
-            if len(text) >= MIN_CHARACTERS
         )
-        if len(same) >= MIN_NUMBERS or equal:
-            predictions = sum(name.startswith("predictions.") for name in same)
-            yield (
-                f"{one} and {other}: of {len(both)} numbers {len(same) - predictions} equal answers"
-                f" and {predictions} equal predictions that are not right for both"
-            ) + (f"; {equal} texts are equal, word for word" if equal else "")
+        equal = frozenset(
+            name
+            for name, text in wrote.items()
+            if len(text) >= MIN_CHARACTERS and text == text_of[name] and text not in page
+        )
+        wrong_for = frozenset(
+            student
+            for student, record in ((one, first), (other, second))
+            if any(not record.right.get(name) for name in same)
+        )
+        yield SimilarPair(one, other, len(both), same, equal, wrong_for)
 
 
 def count_digits(text: str) -> int:

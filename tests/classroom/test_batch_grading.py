@@ -265,6 +265,21 @@ def test_equal_mistakes_where_both_were_to_say_the_same_are_no_sign(
     assert "alice and bob" not in grade(everybody).stdout
 
 
+def test_who_was_to_give_what_another_copied_is_not_named(
+    lab: CourseLab, everybody: Path, grade: Typed
+) -> None:
+    path = asked_of(lab).values
+    names = [f"student-{number}" for number in range(500)]
+    twin = next(name for name in names if asked_of(lab, name).values == path)
+    make_hand_in(everybody / twin, asked_of(lab, twin))
+    own = "A text of my own: of 1514 bytes 66 are headers, and slow start takes a while"
+    rewrite(everybody / "alice/answers.yaml", '"words"', f'"{own}"')
+    copied = (everybody / "alice/answers.yaml").read_text("utf-8")
+    (everybody / "bob/answers.yaml").write_text(copied.replace('"alice"', '"bob"'), "utf-8")
+    told = [line for line in grade(everybody).stdout.splitlines() if "resembling" in line]
+    assert len(told) == 1 and "alice and bob" in told[0], told
+
+
 def test_marks_are_written_beside_the_texts_and_counted_in_the_total(
     lab: CourseLab, everybody: Path, grade: Typed
 ) -> None:
