@@ -103,6 +103,8 @@ def test_a_lab_is_whole_and_its_page_has_every_question_value_and_section(lab: C
     listed = (ROOT / "labs/README.md").read_text("utf-8")
     for name in ("README.md", "plan.md"):
         assert f"({lab.name}/{name})" in listed
+    runs = [*asked_of(lab).runs(1), *asked_of(lab).own_runs(1)]
+    assert re.search(rf"\({lab.name}/README\.md\) \| [^|]+ \| {len(runs)} \|", listed)
 
 
 def numbers_in(formula: str) -> set[str]:
