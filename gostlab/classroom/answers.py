@@ -11,7 +11,7 @@ from pathlib import Path
 from gostlab.classroom.lab import SECTIONS, CourseLab
 from gostlab.classroom.student_assignment import predictions_digest
 from gostlab.results import read_object
-from gostlab.spec.yaml_source import BadInput, known_fields, load_document
+from gostlab.spec.yaml_source import BadInput, Node, known_fields, load_document
 
 SEALED = "predictions.json"
 MAX_CHARACTERS = 20_000
@@ -44,8 +44,7 @@ def read_answers(path: Path, lab: CourseLab) -> Answers:
 
     Raises BadInput for a key that the lab does not have, and for a file that is not YAML.
     """
-    root = load_document(path)
-    given = known_fields(root, ("student", *SECTIONS))
+    given = known_fields(load_sheet(path), ("student", *SECTIONS))
     texts: dict[str, dict[str, str]] = {}
     for section in SECTIONS:
         node = given.get(section)
@@ -63,6 +62,16 @@ def read_answers(path: Path, lab: CourseLab) -> Answers:
         }
     student = given["student"].text if "student" in given else None
     return Answers((student or "").strip(), texts["predictions"], texts["answers"])
+
+
+def load_sheet(path: Path) -> Node:
+    """Parse a sheet. Raises BadInput, with advice where a text may be what is no YAML."""
+    try:
+        return load_document(path)
+    except BadInput as error:
+        if "not YAML" not in str(error):
+            raise
+        raise BadInput(f"{error} (write a text in quotes: it may then have : and #)") from None
 
 
 def sheet_of(answers: Answers) -> str:

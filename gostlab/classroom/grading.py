@@ -456,7 +456,7 @@ def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> Judged:
     near = point.within.holds(got, nearest)
     if len(right) > 1:
         lowest, highest = (format_rounded(end) for end in (min(right), max(right)))
-        band = f"{band}, or between {lowest} and {highest}"
+        band += f", or between {lowest} and {highest}" if lowest != highest else ""
     return format_value(expected), format_value(got), band, "" if near else "outside its band"
 
 

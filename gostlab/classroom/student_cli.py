@@ -82,8 +82,8 @@ def start(arguments: argparse.Namespace) -> int:
 def predict(arguments: argparse.Namespace) -> int:
     folder, assignment = find_coursework(arguments.lab)
     sealed = seal_predictions(folder, assignment)
-    for key, text in sealed.predictions.items():
-        print(f"  {key}: {text}")
+    for key in assignment.lab.keys("predictions"):
+        print(f"  {key}: {sealed.predictions[key]}")
     print(f"sealed {sealed.at.strftime(TIME)}: the seed of your runs is made of them")
     print(f"receipt: {assignment.receipt(sealed.predictions)} (your teacher may ask for it)")
     print(f"next: ./lab lab run {arguments.lab}")

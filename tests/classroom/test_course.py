@@ -280,6 +280,22 @@ def test_a_rerun_compares_the_calls_round_trips(
     assert says in lines[-1]
 
 
+def test_a_text_that_yaml_takes_for_something_else_is_to_be_quoted(hand_in: Path) -> None:
+    sheet = hand_in / "answers.yaml"
+    rewrite(sheet, "^  why_below_rate: .*$", "  why_below_rate: headers: 66 bytes of 1514")
+    (problem,) = graded(hand_in).problems
+    assert "in quotes" in problem
+    rewrite(sheet, "^  why_below_rate: .*$", '  why_below_rate: "headers: 66 bytes, #1"')
+    found = graded(hand_in)
+    assert (found.problems, found.by_hand[0].text) == ((), "headers: 66 bytes, #1")
+
+
+def test_values_that_read_alike_are_no_band(hand_in: Path) -> None:
+    bands = {each.name: each.band for each in graded(hand_in).scored}
+    ends = [re.findall(r"between (\S+) and (\S+)", band) for band in bands.values()]
+    assert all(low != high for found in ends for low, high in found)
+
+
 def test_an_answer_outside_its_band_costs_its_points_alone(tmp_path: Path) -> None:
     wrong = {"read-goodput": "1", "predict-bdp": "7", "where": "rate"}
     found = graded(make_hand_in(tmp_path / "a", asked_of(warm_up()), wrong))
