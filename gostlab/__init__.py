@@ -36,8 +36,8 @@ PUBLIC = dict.fromkeys(
     "ResultsError": "gostlab.results",
     "SAMPLES": "gostlab.results",
     "cc_colour": "gostlab.registry.palette",
-    "check_plugin": "gostlab.plugin_check.battery",
-    "fit": "gostlab.search.api",
+    "check_plugin": "gostlab.plugin_check.check_steps",
+    "fit": "gostlab.search.fit_api",
 }
 __all__ = [*PUBLIC, "__version__"]  # noqa: PLE0604
 

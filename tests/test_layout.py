@@ -194,7 +194,7 @@ PUBLIC = (
     "gostlab.results.rows",
     "gostlab.results.run_result",
     "gostlab.scheduler.progress",
-    "gostlab.scheduler.queue",
+    "gostlab.scheduler.executor",
     "gostlab.scheduler.cell_result",
     "gostlab.scheduler.summary",
     "gostlab.install.locate",  # the programs that there are
@@ -283,7 +283,7 @@ def test_no_other_room_names_a_plugin() -> None:
         for name, tree in core.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom) and "import_module" in ast.unparse(node)
-    } == {"gostlab", "gostlab.registry.plugins", "gostlab.sandbox.module_bundle"}
+    } == {"gostlab", "gostlab.registry.plugin_loader", "gostlab.sandbox.module_bundle"}
 
 
 def test_features_use_the_public_api_and_no_more_than_is_named() -> None:

@@ -20,9 +20,9 @@ from typing import Any
 from scipy.stats import binomtest
 
 from gostlab import api, results
-from gostlab.analysis.load.published import Study, to_study
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.runs import load_results
+from gostlab.analysis.load.study import Study, to_study
 from gostlab.analysis.stats.cells import to_matrices
 from gostlab.analysis.stats.published_targets import (
     AGREES,
@@ -32,7 +32,7 @@ from gostlab.analysis.stats.published_targets import (
 )
 from gostlab.install import locate
 from gostlab.sandbox.cpu_claims import claimed_cpus
-from gostlab.scheduler import progress, queue
+from gostlab.scheduler import executor, progress
 from gostlab.spec.path_spec import DirectionSpec, PathSpec
 from gostlab.spec.run_spec import RunSpec
 
@@ -147,7 +147,7 @@ def measure_error_rates(
         results.experiment_lock(folder, experiment.name),
         claimed_cpus(jobs) as slots,
     ):
-        queue.run_all(runs, folder.resolve(), slots, start, progress_line)
+        executor.run_all(runs, folder.resolve(), slots, start, progress_line)
     study = to_study("validation", experiment.file)
     names = {run.name for run in runs}
 

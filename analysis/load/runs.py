@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import CHAIN_LEGS, LEGS, RunFolder, UnidentifiedRun, load_run
 from gostlab.analysis.load.run_json import RunDirection, question_key, read_run_json
 from gostlab.analysis.load.series import latency_of_run
+from gostlab.analysis.load.study import format_level
 from gostlab.results.metrics import Latency
 
 if TYPE_CHECKING:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Contain one plot per file, named after its `draw:` word; see plotting.plot."""
+"""Contain one plot per file, named after its `draw:` word; see plotting.plot_registry."""

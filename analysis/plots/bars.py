@@ -14,7 +14,7 @@ from gostlab.analysis.plotting.factors import (
     strip_common_prefix,
     varying_factors,
 )
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, rows_including_absent
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, rows_including_absent
 from gostlab.analysis.plotting.style import fits_wrapped, width_share, wrap_label
 from gostlab.analysis.stats.table_formats import cc_name
 

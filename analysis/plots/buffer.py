@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import ccs_of
 from gostlab.analysis.plotting.marks import metric_values
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, JoinedCells, MatrixInput
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, JoinedCells, MatrixInput
 from gostlab.analysis.plotting.style import (
     FAINT,
     cc_colour,

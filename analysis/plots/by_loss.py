@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from gostlab.analysis.load.published import claims_of
+from gostlab.analysis.load.study import claims_of
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import ccs_of, facets_of
 from gostlab.analysis.plotting.marks import (
@@ -23,7 +23,7 @@ from gostlab.analysis.plotting.marks import (
     model_handles,
     paths_of,
 )
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     WIDE,
     format_thousands,

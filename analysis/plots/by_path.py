@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from gostlab.analysis.plots.heatmap import facet_sort_key, norm_of, plot_heatmap
 from gostlab.analysis.plotting.factors import factor_columns, tunnels_of
 from gostlab.analysis.plotting.panel_layout import paged_figures
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure, rows_with_runs
+from gostlab.analysis.plotting.plot_registry import (
+    Drawing,
+    FigureInput,
+    ReportFigure,
+    rows_with_runs,
+)
 from gostlab.analysis.stats.cells import natural_sort_key
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.table_formats import cc_name

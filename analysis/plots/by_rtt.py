@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.plotting import facet, marks
 from gostlab.analysis.plotting.factors import ccs_of, facets_of, flows_of, rtt_column
-from gostlab.analysis.plotting.plot import Drawing, FigureInput
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput
 from gostlab.analysis.plotting.style import (
     WIDE,
     annotate,

@@ -6,7 +6,7 @@ from functools import partial
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import facets_of, tunnels_of
 from gostlab.analysis.plotting.marks import CellPosition, cc_handles
-from gostlab.analysis.plotting.plot import Drawing, FigureInput
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput
 from gostlab.analysis.stats.statistics import is_known
 
 KNOWN = ("tunnel", "cc")

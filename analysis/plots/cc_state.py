@@ -20,7 +20,7 @@ from gostlab.analysis.plots.series import (
 )
 from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS, phase_colours
 from gostlab.analysis.plotting.marks import reduce_to_min_max
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     FAINT,
     finish_figure,

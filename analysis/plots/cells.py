@@ -6,7 +6,12 @@ from dataclasses import replace
 
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.marks import CellPosition, draw_point, draw_published_value
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure, rows_including_absent
+from gostlab.analysis.plotting.plot_registry import (
+    Drawing,
+    FigureInput,
+    ReportFigure,
+    rows_including_absent,
+)
 from gostlab.analysis.plotting.style import annotate, cc_colour, truncate, tunnel_marker
 
 # Maximum rows of a readable figure.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW
 from gostlab.analysis.plotting import facet
-from gostlab.analysis.plotting.plot import (
+from gostlab.analysis.plotting.plot_registry import (
     Drawing,
     FigureInput,
     JoinedCells,

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.series import TimeSeries, empty_series, socket_series, ssthresh_of
+from gostlab.analysis.load.study import format_level
 from gostlab.analysis.plotting.factors import cc_rank, level_with_factor_name, strip_common_prefix
 from gostlab.analysis.plotting.image_map import tag_artist
 from gostlab.analysis.plotting.marks import FLOW_DASHES, reduce_to_min_max
 from gostlab.analysis.plotting.panel_layout import paged_figures
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     FAINT,
     INK,

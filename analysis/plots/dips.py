@@ -12,7 +12,12 @@ from gostlab.analysis.plots.series import cell_and_variant_label, median_runs, r
 from gostlab.analysis.plotting.image_map import tag_artist
 from gostlab.analysis.plotting.marks import reduce_to_min_max
 from gostlab.analysis.plotting.panel_layout import paged_figures
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure, rows_with_metric
+from gostlab.analysis.plotting.plot_registry import (
+    Drawing,
+    FigureInput,
+    ReportFigure,
+    rows_with_metric,
+)
 from gostlab.analysis.plotting.style import (
     FAINT,
     ArtistStyle,

@@ -17,7 +17,7 @@ from gostlab.analysis.plotting.panel_layout import (
     paged_figures,
     runs_by_condition,
 )
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, MatrixInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, MatrixInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     ArtistStyle,
     cc_colour,

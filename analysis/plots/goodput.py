@@ -4,7 +4,7 @@
 from functools import partial
 
 from gostlab.analysis.plotting import facet
-from gostlab.analysis.plotting.plot import Drawing, rows_including_absent
+from gostlab.analysis.plotting.plot_registry import Drawing, rows_including_absent
 
 GOODPUT = facet.MetricAxis(facet.from_zero(1.2), mark=facet.mark_bar)
 

@@ -21,7 +21,7 @@ from gostlab.analysis.plotting.factors import (
 )
 from gostlab.analysis.plotting.marks import degraded_handles, row_value
 from gostlab.analysis.plotting.panel_layout import MapTile, map_figure, paged_figures
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.stats.cells import file_name_part, natural_sort_key
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting.factors import cc_rank
 from gostlab.analysis.plotting.panel_layout import cc_legend_lines, condition_figure
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     FAINT,
     INK,
@@ -24,7 +24,7 @@ from gostlab.registry.kernels import version_of
 from gostlab.registry.tunnels import IP_TCP_BYTES
 from gostlab.results import read_run
 from gostlab.spec.units import show_size
-from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.response_functions import bdp_bytes, window_limit_bps
 from gostlab.tcpmodel.socket_buffers import socket_windows
 
 if TYPE_CHECKING:

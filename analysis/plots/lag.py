@@ -14,7 +14,12 @@ from gostlab.analysis.plotting.facet import (
     scale_to_medians,
     set_axis_limits,
 )
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, MatrixInput, rows_with_metric
+from gostlab.analysis.plotting.plot_registry import (
+    Drawing,
+    FigureInput,
+    MatrixInput,
+    rows_with_metric,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

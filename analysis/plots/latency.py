@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gostlab.analysis.plotting import facet, factors
 from gostlab.analysis.plotting.marks import CellPosition, cc_handles, draw_point, row_value
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, rows_with_runs
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, rows_with_runs
 from gostlab.analysis.plotting.style import (
     FAINT,
     INK,

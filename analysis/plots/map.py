@@ -17,7 +17,7 @@ from gostlab.analysis.plotting.facet import (
     panel_of_groups,
 )
 from gostlab.analysis.plotting.marks import cc_handles, metric_values
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, JoinedCells, MatrixInput
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, JoinedCells, MatrixInput
 from gostlab.analysis.plotting.style import FAINT, set_log_axis, truncate
 from gostlab.analysis.stats.cells import MatrixResults
 

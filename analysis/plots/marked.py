@@ -11,7 +11,7 @@ from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.factors import tunnels_of
 from gostlab.analysis.plotting.marks import CellPosition
 from gostlab.analysis.plotting.panel_layout import cc_legend_lines
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, MatrixInput
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, MatrixInput
 from gostlab.analysis.plotting.style import ArtistStyle, cc_colour
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.table_formats import Column, Table, TableRow, format_count, text_columns

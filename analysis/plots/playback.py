@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.plotting import panel_layout, style
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure, rows_with_metric
+from gostlab.analysis.plotting.plot_registry import (
+    Drawing,
+    FigureInput,
+    ReportFigure,
+    rows_with_metric,
+)
 from gostlab.results import is_number, read_series
 
 if TYPE_CHECKING:

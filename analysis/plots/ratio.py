@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gostlab.analysis.plotting import facet
 from gostlab.analysis.plotting.marks import CellPosition, note_above
-from gostlab.analysis.plotting.plot import Drawing, FigureInput
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput
 from gostlab.analysis.plotting.style import GRID, INK, set_ratio_axis
 from gostlab.analysis.stats.statistics import is_known
 

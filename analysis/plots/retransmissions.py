@@ -16,7 +16,7 @@ from gostlab.analysis.plotting.marks import (
     row_value,
     typical_values,
 )
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, rows_including_absent
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, rows_including_absent
 from gostlab.analysis.plotting.style import FAINT, INK, legend_entry
 from gostlab.analysis.stats.statistics import is_known
 

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 from gostlab.analysis.plotting.factors import cc_rank, facets_of, factor_columns, flows_of
 from gostlab.analysis.plotting.marks import degraded_handles
 from gostlab.analysis.plotting.panel_layout import MapTile, map_figure, paged_figures
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure, rows_with_runs
+from gostlab.analysis.plotting.plot_registry import (
+    Drawing,
+    FigureInput,
+    ReportFigure,
+    rows_with_runs,
+)
 from gostlab.analysis.plotting.style import INK, finish_figure, in_report_style, wrap_label
 from gostlab.analysis.stats.statistics import Summary, summarise
 from gostlab.analysis.stats.table_formats import cc_name

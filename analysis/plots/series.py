@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.events import event_labels
-from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import FlowRecord
 from gostlab.analysis.load.series import (
@@ -22,10 +21,11 @@ from gostlab.analysis.load.series import (
     queue_series,
     socket_series,
 )
+from gostlab.analysis.load.study import format_level
 from gostlab.analysis.plotting.factors import level_with_factor_name
 from gostlab.analysis.plotting.image_map import tag_artist
 from gostlab.analysis.plotting.marks import FLOW_DASHES, reduce_to_min_max
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     FAINT,
     INK,

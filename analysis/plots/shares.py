@@ -16,7 +16,12 @@ from gostlab.analysis.plotting.factors import (
     swept_factor,
 )
 from gostlab.analysis.plotting.panel_layout import grid_shape, panel_figure
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure, rows_with_runs
+from gostlab.analysis.plotting.plot_registry import (
+    Drawing,
+    FigureInput,
+    ReportFigure,
+    rows_with_runs,
+)
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
 

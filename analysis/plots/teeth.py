@@ -19,7 +19,7 @@ from gostlab.analysis.plotting.factors import cc_rank
 from gostlab.analysis.plotting.image_map import tag_artist
 from gostlab.analysis.plotting.marks import reduce_to_min_max
 from gostlab.analysis.plotting.panel_layout import paged_figures
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.style import (
     FAINT,
     cc_colour,

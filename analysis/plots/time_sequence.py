@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gostlab.analysis.load.time_sequences import time_sequences
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
 from gostlab.analysis.plotting.time_sequence_graph import GraphRow, plot_time_sequences
 from gostlab.analysis.stats.cells import cell_key
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gostlab.analysis.plots import by_loss
-from gostlab.analysis.plotting.plot import Drawing, rows_with_metric
+from gostlab.analysis.plotting.plot_registry import Drawing, rows_with_metric
 
 DRAWING = Drawing(
     "window-by-loss",

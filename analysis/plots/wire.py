@@ -20,7 +20,7 @@ from gostlab.analysis.plotting.facet import (
 )
 from gostlab.analysis.plotting.factors import tunnels_of
 from gostlab.analysis.plotting.marks import CellPosition
-from gostlab.analysis.plotting.plot import Drawing, FigureInput, MatrixInput
+from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, MatrixInput
 from gostlab.analysis.plotting.style import INK, legend_entry
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.table_formats import Column, Table, TableRow

@@ -22,7 +22,7 @@ from gostlab.analysis.plotting import marks, style
 from gostlab.analysis.plotting.factors import ccs_of, find_row, tunnel_title, tunnels_of
 from gostlab.analysis.plotting.marks import CellPosition
 from gostlab.analysis.plotting.panel_layout import grid_shape, panel_figure
-from gostlab.analysis.plotting.plot import FigureInput, ReportFigure
+from gostlab.analysis.plotting.plot_registry import FigureInput, ReportFigure
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import is_known
 from gostlab.analysis.stats.table_formats import cc_name

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.published import format_level
+from gostlab.analysis.load.study import format_level
 from gostlab.analysis.stats.cells import CC_ORDER, TUNNEL_ORDER, known_first_key, natural_sort_key
 from gostlab.analysis.stats.table_formats import cc_name
 from gostlab.registry.tunnels import tunnel_kinds

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.published import TOLERANCE, TOLERANCE_FACTORS
+from gostlab.analysis.load.study import TOLERANCE, TOLERANCE_FACTORS
 from gostlab.analysis.plotting.image_map import tag_artist
 from gostlab.analysis.plotting.style import (
     INK,

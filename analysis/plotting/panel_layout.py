@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.load.study import format_level
 from gostlab.analysis.plotting import style
 from gostlab.analysis.plotting.factors import cc_rank, level_with_factor_name, strip_common_prefix
 from gostlab.analysis.plotting.image_map import tag_artist
-from gostlab.analysis.plotting.plot import ReportFigure
+from gostlab.analysis.plotting.plot_registry import ReportFigure
 from gostlab.analysis.stats.cells import Cell
 from gostlab.analysis.stats.table_formats import cc_name
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.load.published import Study, clean_text
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.runs import ExperimentFolders
-from gostlab.analysis.plotting import plot
+from gostlab.analysis.load.study import Study, clean_text
+from gostlab.analysis.plotting import plot_registry
 from gostlab.analysis.plotting.factors import ccs_of
 from gostlab.analysis.plotting.measured_vs_published import (
     agreement_caption,
@@ -43,7 +43,7 @@ class MatrixSection:
     matrix: str = ""  # name of the matrix
     runs: int = 0
     headline: Headline | None = None  # None without a run that counts
-    pictures: list[plot.ReportFigure] = field(default_factory=list)
+    pictures: list[plot_registry.ReportFigure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     expected: Table | None = None  # the file's expectations, passed or failed
 
@@ -60,7 +60,7 @@ class FirstScreen:
 
     question: str
     answer: str  # "" without runs
-    picture: plot.ReportFigure | None
+    picture: plot_registry.ReportFigure | None
     rests: str
     rates: Table | None = None
     spread: str = ""
@@ -84,7 +84,7 @@ class Chapter:
     targets: tuple[published_targets.TargetComparison, ...] = ()
     target_table: Table | None = None
     reasons: Table | None = None  # reasons of the differences, each once
-    against: plot.ReportFigure | None = None  # lab over study
+    against: plot_registry.ReportFigure | None = None  # lab over study
 
     @property
     def counted(self) -> int:
@@ -92,12 +92,12 @@ class Chapter:
         return sum(run.counts for run in self.results.runs)
 
     @property
-    def main_figure(self) -> plot.ReportFigure | None:
+    def main_figure(self) -> plot_registry.ReportFigure | None:
         """Return the picture of the chapter: lab over study, else the answer's."""
         return self.against or self.first.picture
 
     @property
-    def pictures(self) -> list[plot.ReportFigure]:
+    def pictures(self) -> list[plot_registry.ReportFigure]:
         """Return all pictures of the chapter."""
         first = [self.against] if self.against else []
         return [*first, *(picture for part in self.parts for picture in part.pictures)]
@@ -120,11 +120,12 @@ def to_chapter(study: Study, results: ExperimentFolders, *, with_narrow: bool = 
     """
     matrices = to_matrices(results.runs, study)
     drawings = [
-        [plot.find_drawing(word) for word in plot.plot_names(matrix)] for matrix in matrices
+        [plot_registry.find_drawing(word) for word in plot_registry.plot_names(matrix)]
+        for matrix in matrices
     ]
     parts = [
         to_matrix_section(
-            plot.MatrixInput(matrix, matrices, study, made_by_line(matrix.runs)),
+            plot_registry.MatrixInput(matrix, matrices, study, made_by_line(matrix.runs)),
             drawn_by,
             with_narrow=with_narrow,
         )
@@ -155,13 +156,13 @@ def to_chapter(study: Study, results: ExperimentFolders, *, with_narrow: bool = 
 
 def measured_vs_published_figure(
     study: Study, results: ExperimentFolders, judged: Sequence[published_targets.TargetComparison]
-) -> plot.ReportFigure | None:
+) -> plot_registry.ReportFigure | None:
     """Plot lab over study for all metrics with a ratio; None if there are none."""
     if all(ratio_to_published(row) is None for row in judged):
         return None
     figure = draw_measured_vs_published(judged, study.called, made_by_line(results.runs))
     caption = agreement_caption(judged, study.called)
-    return plot.ReportFigure(figure, caption, f"{file_name_part(study.name)}-against")
+    return plot_registry.ReportFigure(figure, caption, f"{file_name_part(study.name)}-against")
 
 
 # -- what is looked at first
@@ -210,7 +211,10 @@ def evidence_line(results: ExperimentFolders, spread: str = "") -> str:
 
 
 def to_matrix_section(
-    sweep: plot.MatrixInput, drawings: Sequence[plot.Drawing], *, with_narrow: bool
+    sweep: plot_registry.MatrixInput,
+    drawings: Sequence[plot_registry.Drawing],
+    *,
+    with_narrow: bool,
 ) -> MatrixSection:
     """Collect the figures and tables of one matrix."""
     matrix = sweep.matrix
@@ -220,7 +224,7 @@ def to_matrix_section(
     name = f"{file_name_part(sweep.study.name)}-{matrix.key}"
     own_tables: list[Table] = []
     for drawing in drawings:
-        drawn = plot.draw_matrix(drawing, sweep, name, with_narrow=with_narrow)
+        drawn = plot_registry.draw_matrix(drawing, sweep, name, with_narrow=with_narrow)
         part.pictures += drawn.pictures
         own_tables += drawn.tables
         notes.append(drawn.note)
@@ -266,7 +270,7 @@ def cc_pairs_with_base(table: pd.DataFrame) -> list[tuple[str, str]]:
     return [(base, cc) for cc in ccs if cc != base]
 
 
-def default_tables(sweep: plot.MatrixInput, table: pd.DataFrame, name: str) -> list[Table]:
+def default_tables(sweep: plot_registry.MatrixInput, table: pd.DataFrame, name: str) -> list[Table]:
     """Return the tables of a matrix whose plots have no own ones."""
     matrix, called = sweep.matrix, sweep.study.called
     matrix_tables = [tables.goodput_table(table, matrix.cells, f"{name}-goodput", called)]

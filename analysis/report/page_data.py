@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.cc_state import CcStateHistory, read_cc_states, strip_unit_suffix
 from gostlab.analysis.load.events import event_labels
-from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import RunFolder, nested_object
 from gostlab.analysis.load.series import (
     TimeSeries,
@@ -30,6 +29,7 @@ from gostlab.analysis.load.series import (
     queue_series,
     socket_series,
 )
+from gostlab.analysis.load.study import format_level
 from gostlab.analysis.load.time_sequences import join_bars, thin_steps, time_sequences
 from gostlab.analysis.plotting.cc_state_axes import LINES, PANELS
 from gostlab.analysis.plotting.style import FAINT

@@ -27,9 +27,9 @@ from markupsafe import Markup
 from PIL import Image
 
 from gostlab.analysis.load import shipped_baselines
-from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder, UnidentifiedRun, load_run
 from gostlab.analysis.load.runs import load_results, to_csv, to_frame
+from gostlab.analysis.load.study import Study
 from gostlab.analysis.plotting import pdf_fonts
 from gostlab.analysis.plotting.image_map import CellRegion, cell_regions
 from gostlab.analysis.plotting.style import narrow_style, save_figure

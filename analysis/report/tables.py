@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import Environment, RunFolder, UnidentifiedRun
 from gostlab.analysis.load.runs import ExperimentFolders, direction_columns, flows_differ
+from gostlab.analysis.load.study import format_level
 from gostlab.analysis.stats.cells import Cell, MatrixResults, drop_factor, pairs_of, table_row
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import paired_difference, paired_ratio

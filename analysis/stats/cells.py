@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.analysis.load.published import Study, claims_of, format_level
 from gostlab.analysis.load.run_folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, RunFolder
+from gostlab.analysis.load.study import Study, claims_of, format_level
 from gostlab.analysis.load.untrusted_json import Scalar
 from gostlab.analysis.stats import fairness
 from gostlab.analysis.stats.metrics import METRICS, metric_of, value_of

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gostlab.analysis.load.published import format_level
 from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.load.study import format_level
 from gostlab.analysis.stats.metrics import metric_of, value_of
 from gostlab.analysis.stats.statistics import summarise
 from gostlab.results.duplicate_runs import copies

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gostlab.analysis.load.published import (
+from gostlab.analysis.load.shipped_baselines import MIN_RUNS, ShippedMetric, load_baselines
+from gostlab.analysis.load.study import (
     TOLERANCE,
     PublishedClaim,
     Study,
@@ -17,7 +18,6 @@ from gostlab.analysis.load.published import (
     claims_of,
     format_level,
 )
-from gostlab.analysis.load.shipped_baselines import MIN_RUNS, ShippedMetric, load_baselines
 from gostlab.analysis.stats.cells import Cell, MatrixResults, display_order
 from gostlab.analysis.stats.metrics import metric_of
 from gostlab.analysis.stats.statistics import Summary

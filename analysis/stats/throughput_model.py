@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gostlab.tcpmodel.response import cubic_window
+from gostlab.tcpmodel.response_functions import cubic_window
 
 # Payload of a packet of 1500 bytes, without headers of IPv4, TCP and its timestamp option; netem
 # counts the Ethernet header of 14 bytes, too.

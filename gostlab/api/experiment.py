@@ -26,8 +26,8 @@ from gostlab.errors import SandboxOnly
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler import progress as shown
 from gostlab.scheduler.eta import ActiveRun
+from gostlab.scheduler.executor import RunObserver
 from gostlab.scheduler.experiment_result import ExperimentResult
-from gostlab.scheduler.queue import RunObserver
 from gostlab.scheduler.shard import Shard
 from gostlab.spec import preflight
 from gostlab.spec.adhoc import Question, to_question

@@ -21,7 +21,7 @@ from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.results.run_result import RunResult
 from gostlab.sandbox import uml
-from gostlab.scheduler.queue import RunObserver
+from gostlab.scheduler.executor import RunObserver
 
 
 class Lab:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gostlab import sandbox
-from gostlab.scheduler import queue
+from gostlab.scheduler import executor
 from gostlab.scheduler.exec_one import RunTask
 from gostlab.scheduler.shard import Shard
 from gostlab.spec import preflight
@@ -65,7 +65,7 @@ class Plan:
         return levels_in_order(self.file, quick=self.quick, overrides=self.overrides)
 
     def tasks(self, results_folder: Path) -> list[RunTask]:
-        return [RunTask(run, queue.run_folder(run, results_folder)) for run in self.runs]
+        return [RunTask(run, executor.run_folder(run, results_folder)) for run in self.runs]
 
     def expand_runs(self, repetitions_of: Mapping[str, int] = {}) -> list[RunSpec]:
         """Return the runs; `repetitions_of` sets the repetitions of some cells. Raises BadInput."""

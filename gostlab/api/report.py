@@ -56,7 +56,7 @@ def report(
     the experiment's file in its results, and from no other. out: the folder to write (default:
     `report` in the results folder). Raises BadInput, OSError.
     """
-    from gostlab.analysis.load import published as studies
+    from gostlab.analysis.load import study as studies
     from gostlab.analysis.report import report as pages
 
     results_folder = Path(folder)

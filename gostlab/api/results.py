@@ -22,9 +22,9 @@ from gostlab.results.samples import read_samples
 from gostlab.spec.yaml_source import BadInput
 
 if TYPE_CHECKING:
-    from gostlab.analysis.load import published as studies
     from gostlab.analysis.load import runs as run_folders
-    from gostlab.analysis.plotting import plot
+    from gostlab.analysis.load import study as studies
+    from gostlab.analysis.plotting import plot_registry
     from gostlab.analysis.stats import cells as cell_results
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Results:
         return f"<h4>{escape(self.name)}</h4>{self.cells.round(3).to_html(index=False)}"
 
     def _row(self, cell: cell_results.Cell) -> dict[str, object]:
-        from gostlab.analysis.load import published as studies
+        from gostlab.analysis.load import study as studies
         from gostlab.analysis.stats import cells as cell_results
 
         row: dict[str, object] = {
@@ -179,9 +179,9 @@ class Results:
 
         Any other name in docs/reference/drawings.md is valid as well. Raises BadInput.
         """
-        from gostlab.analysis.plotting import plot
+        from gostlab.analysis.plotting import plot_registry
 
-        return plot.plot_names(self._matrix(matrix))
+        return plot_registry.plot_names(self._matrix(matrix))
 
     def figures(
         self, drawing: str, *, matrix: str | None = None, where: Mapping[str, object] | None = None
@@ -229,9 +229,9 @@ class Results:
 
     def _drawn(
         self, word: str, matrix: str | None, where: Mapping[str, object] | None
-    ) -> plot.PlotResult:
+    ) -> plot_registry.PlotResult:
         """Draw a plot of some cells. Raises BadInput if nothing is drawn."""
-        from gostlab.analysis.plotting import plot
+        from gostlab.analysis.plotting import plot_registry
         from gostlab.analysis.stats.provenance import made_by_line
 
         results = self._matrix(matrix)
@@ -239,9 +239,11 @@ class Results:
         if not cells:
             raise BadInput(f"{self.name}, {results.name}: no cell has {where}")
         results = replace(results, cells=cells)
-        drawing = plot.find_drawing(word)
-        sweep = plot.MatrixInput(results, self.matrices, self.study, made_by_line(results.runs))
-        drawn = plot.draw_matrix(drawing, sweep, f"{self.name}-{results.key}")
+        drawing = plot_registry.find_drawing(word)
+        sweep = plot_registry.MatrixInput(
+            results, self.matrices, self.study, made_by_line(results.runs)
+        )
+        drawn = plot_registry.draw_matrix(drawing, sweep, f"{self.name}-{results.key}")
         if not drawn.pictures:
             raise BadInput(f"{word}: {drawn.note or 'no run counts'}")
         return drawn
@@ -265,7 +267,7 @@ class Results:
 
 
 def has_levels(cell: cell_results.Cell, where: Mapping[str, object]) -> bool:
-    from gostlab.analysis.load import published as studies
+    from gostlab.analysis.load import study as studies
 
     levels = {name: studies.format_level(value) for name, value in cell.factors}
     return all(levels.get(name) == str(value) for name, value in where.items())
@@ -273,8 +275,8 @@ def has_levels(cell: cell_results.Cell, where: Mapping[str, object]) -> bool:
 
 def load(folder: str | Path) -> Results:
     """Read an experiment's results (results/NAME). Raises BadInput where there are none."""
-    from gostlab.analysis.load import published as studies
     from gostlab.analysis.load import runs as run_folders
+    from gostlab.analysis.load import study as studies
 
     resolved = Path(folder).resolve()
     if not resolved.is_dir():

@@ -29,7 +29,7 @@ from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.sandbox.host_limits import cpus_allowed
 from gostlab.sandbox.rootfs import sources_digest
 from gostlab.sandbox.standby import StandbyPool
-from gostlab.scheduler import exec_one, queue
+from gostlab.scheduler import exec_one, executor
 from gostlab.scheduler.cell_result import CellResult, CellStatistics, cells_of
 from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec.run_spec import RunSpec
@@ -43,7 +43,8 @@ MIN_RUNS_FOR_SPREAD = 5  # fewer runs have no meaningful spread
 # Opens other workers than this machine's CPUs: returns their slots and how to start runs there. Its
 # argument shows a line to the user.
 Gathered = Callable[
-    [Callable[[str], None]], AbstractContextManager[tuple[Collection[queue.Slot], queue.Starter]]
+    [Callable[[str], None]],
+    AbstractContextManager[tuple[Collection[executor.Slot], executor.Starter]],
 ]
 FinishedRuns = Generator[RunResult, None, list[ExperimentResult]]
 
@@ -58,9 +59,9 @@ class PartsAndStandby:
     parts: locate.Parts
     standby: StandbyPool
     # By machine: the digest of the lab's sources, and how to start runs of them.
-    _starters: dict[str, tuple[str, queue.Starter]] = field(default_factory=dict)
+    _starters: dict[str, tuple[str, executor.Starter]] = field(default_factory=dict)
 
-    def starter(self, machine_name: str) -> queue.Starter:
+    def starter(self, machine_name: str) -> executor.Starter:
         """Return the function that starts a run on a CPU.
 
         It is kept, with the commit that git named, until the lab's sources change.
@@ -89,7 +90,7 @@ def execute_plans(
     jobs: int | None,
     gost: Path | None,
     retry_failed: bool,
-    progress: queue.RunObserver,
+    progress: executor.RunObserver,
     workers: Gathered | None,
     look: Callable[[], None],
     held: ExitStack,
@@ -119,7 +120,7 @@ def execute_plans(
         for name in machine_names
     }
 
-    def start(run: RunSpec, target: Path, slot: queue.Slot) -> sandbox.Job:
+    def start(run: RunSpec, target: Path, slot: executor.Slot) -> sandbox.Job:
         return starters[run.machine](run, target, slot)
 
     def more(ends: Sequence[RunResult]) -> list[RunSpec]:
@@ -131,8 +132,8 @@ def execute_plans(
         with held:
             for name in names:
                 held.enter_context(results.experiment_lock(folder, name, shared=shared))
-            slots: Collection[queue.Slot]
-            begin: queue.Starter = start
+            slots: Collection[executor.Slot]
+            begin: executor.Starter = start
             if workers is None:
                 slots = held.enter_context(claimed_cpus(1 if machine_names == {"native"} else jobs))
             else:
@@ -152,7 +153,7 @@ def execute_plans(
                 ):
                     if line:
                         progress.say(line)
-            ends = yield from queue.execute_runs(
+            ends = yield from executor.execute_runs(
                 runs,
                 folder.resolve(),
                 slots,
@@ -254,7 +255,7 @@ def describe_gosts(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
 
 def run_starter(
     machine_name: str, parts: locate.Parts, standby: StandbyPool | None = None
-) -> queue.Starter:
+) -> executor.Starter:
     """Return the function that starts a run on a CPU.
 
     What every run is given is found at the first start, while git is asked for the commit.

@@ -39,11 +39,11 @@ def add_test_action(actions: argparse._SubParsersAction[common.ArgumentParser]) 
 
 def test_cc(arguments: argparse.Namespace) -> int:
     """Run `./lab cc test`; return 1 if a case fails."""
-    from gostlab.cc_cases import battery, case_report
+    from gostlab.cc_cases import case_report, run_cases
     from gostlab.cc_cases.case import FAILED
     from gostlab.errors import BadInput
 
-    cases = battery.select_cases(arguments.only)
+    cases = run_cases.select_cases(arguments.only)
     if arguments.list:
         lines = [f"{case.name:24} {case.title} ({case.source})" for case in cases]
         listed = [vars(case) for case in cases]
@@ -52,9 +52,9 @@ def test_cc(arguments: argparse.Namespace) -> int:
     if arguments.what is None:
         raise BadInput("cc test: of which congestion control? (./lab cc test bbr, or FILE.c)")
     steps = StepOutput()
-    with battery.tested_control(arguments.what, arguments.standard) as subject:
+    with run_cases.tested_control(arguments.what, arguments.standard) as subject:
         try:
-            results = battery.run_cases(
+            results = run_cases.run_cases(
                 subject,
                 cases,
                 arguments.results,
@@ -66,12 +66,12 @@ def test_cc(arguments: argparse.Namespace) -> int:
             steps.clear()
         folder = arguments.results / f"{subject.experiment}-pictures"
         pictured = [
-            replace(result, picture=battery.draw_picture(result, folder)) for result in results
+            replace(result, picture=run_cases.draw_picture(result, folder)) for result in results
         ]
     page = case_report.write_page(
         folder.with_name(f"{subject.experiment}.html"),
         subject.label,
-        battery.kernel_version(),
+        run_cases.kernel_version(),
         pictured,
     )
     if arguments.junit:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from gostlab.tcpmodel import response
+from gostlab.tcpmodel import response_functions
 
 Value = float | int | str | bool
 MAX_EXPONENT = 64
@@ -27,7 +27,7 @@ class FormulaError(ValueError):
 
 def bdp_pkts(rate_mbit: float, rtt_ms: float) -> float:
     """Return the bandwidth-delay product in full-size packets."""
-    return response.bdp_bytes(rate_mbit * 1e6, rtt_ms / 1000) / ETHERNET_FRAME_BYTES
+    return response_functions.bdp_bytes(rate_mbit * 1e6, rtt_ms / 1000) / ETHERNET_FRAME_BYTES
 
 
 def payload_mbit(rate_mbit: float) -> float:
@@ -37,7 +37,7 @@ def payload_mbit(rate_mbit: float) -> float:
 
 def window_mbit(window_bytes: float, rtt_ms: float) -> float:
     """Return the rate of one window per round trip, Mbit/s (RFC 7323, section 1.1)."""
-    return response.window_limit_bps(window_bytes, rtt_ms / 1000) / 1e6
+    return response_functions.window_limit_bps(window_bytes, rtt_ms / 1000) / 1e6
 
 
 def queue_ms(packets: float, rate_mbit: float) -> float:
@@ -47,12 +47,12 @@ def queue_ms(packets: float, rate_mbit: float) -> float:
 
 def cubic_window(loss: float, rtt_ms: float) -> float:
     """Return CUBIC's mean window at one loss every 1/loss packets (RFC 9438, section 5.1)."""
-    return response.cubic_window(loss, rtt_ms / 1000)
+    return response_functions.cubic_window(loss, rtt_ms / 1000)
 
 
 def pftk_window(loss: float, rtt_ms: float) -> float:
     """Return Reno's mean window under random loss, with timeouts (RFC 5348, section 3.1)."""
-    return response.pftk_window(loss, rtt_ms / 1000)
+    return response_functions.pftk_window(loss, rtt_ms / 1000)
 
 
 def cubic_leaves_reno(rtt_ms: float) -> float:
@@ -60,7 +60,7 @@ def cubic_leaves_reno(rtt_ms: float) -> float:
 
     It equates the two window formulas of RFC 9438, section 5.1.
     """
-    constant = response.CUBIC_FACTOR
+    constant = response_functions.CUBIC_FACTOR
     return float((constant * (rtt_ms / 1000) ** 0.75 / math.sqrt(1.5)) ** 4)
 
 
@@ -74,7 +74,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "payload_mbit": payload_mbit,
     "window_mbit": window_mbit,
     "queue_ms": queue_ms,
-    "reno_window": response.reno_window,
+    "reno_window": response_functions.reno_window,
     "cubic_window": cubic_window,
     "cubic_leaves_reno": cubic_leaves_reno,
     "pftk_window": pftk_window,

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from gostlab.classroom.answers import TIME
-from gostlab.registry.plugins import plugin_module
+from gostlab.registry.plugin_loader import plugin_module
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.results import (
     BROKEN_RECORDS,
@@ -32,7 +32,7 @@ from gostlab.results import (
 from gostlab.results.rows import FlowRow, LegRow, QueueRow, SocketRow
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.response import MSS_BYTES
+from gostlab.tcpmodel.response_functions import MSS_BYTES
 
 # Maximum difference between the bytes of a connection and iperf3's count, due to iperf3's control
 # bytes and a tunnel's frames and handshake.

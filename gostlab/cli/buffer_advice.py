@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 
 from gostlab.spec.units import show_rate, show_size
-from gostlab.tcpmodel.response import MSS_BYTES, bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.response_functions import MSS_BYTES, bdp_bytes, window_limit_bps
 from gostlab.tcpmodel.run_limits import MAX_BUFFER_BYTES
 from gostlab.tcpmodel.socket_buffers import (
     DEBIAN_BUFFERS,

@@ -24,12 +24,12 @@ from gostlab.results.rows import SocketRow
 from gostlab.results.run_result import RunResult
 from gostlab.safe_read import open_plain
 from gostlab.scheduler import summary
+from gostlab.scheduler.executor import Levels, rank_of, run_folder
 from gostlab.scheduler.progress import LiveDisplay
-from gostlab.scheduler.queue import Levels, rank_of, run_folder
 from gostlab.spec.labels import cell_label
 from gostlab.spec.path_spec import DirectionSpec
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.response import bdp_bytes
+from gostlab.tcpmodel.response_functions import bdp_bytes
 
 if TYPE_CHECKING:
     from rich.console import Group

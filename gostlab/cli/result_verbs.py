@@ -127,9 +127,9 @@ def compare_verb(arguments: argparse.Namespace) -> int:
 
 def compare_own_reports(arguments: argparse.Namespace) -> int:
     """Run `./lab compare RESULTS mine.json …`: print one table with a column for the reports."""
-    from gostlab.apply import own_measurements
+    from gostlab.apply import compare_measurements
 
-    rows = own_measurements.compare_own(arguments.before, arguments.after)
+    rows = compare_measurements.compare_own(arguments.before, arguments.after)
     if arguments.json:
         common.print_json(rows)
         return common.EXIT_OK
@@ -146,12 +146,12 @@ def compare_own_reports(arguments: argparse.Namespace) -> int:
         table.add_column(heading, justify=justify)
     for row in rows:
         yours = f"{row.yours:.4g}" + (f" (n = {row.tests})" if row.tests > 1 else "")
-        spread = own_measurements.format_interval(row)
+        spread = compare_measurements.format_interval(row)
         table.add_row(
             row.cell, row.metric, f"{row.lab:.4g}", spread, yours, f"{row.times:.3g}", row.verdict
         )
     console.print(table)
-    console.print(own_measurements.verdict_note(rows), soft_wrap=True)
+    console.print(compare_measurements.verdict_note(rows), soft_wrap=True)
     return common.EXIT_OK
 
 

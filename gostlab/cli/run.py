@@ -22,12 +22,12 @@ from gostlab.cli import (
     expectation_table,
     live_view,
     result_table,
-    settling,
+    settling_time,
 )
 from gostlab.errors import BadInput
 from gostlab.install import locate
 from gostlab.results import capture_files
-from gostlab.scheduler import progress, queue, summary
+from gostlab.scheduler import executor, progress, summary
 from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec import adhoc, expand, gost_config, settings
 from gostlab.spec.yaml_source import split_name_values
@@ -149,7 +149,7 @@ def add_setting_options(parser: common.ArgumentParser) -> None:
 
 def progress_observer(
     arguments: argparse.Namespace, experiments: Sequence[api.Experiment], *, quiet: bool
-) -> AbstractContextManager[queue.RunObserver]:
+) -> AbstractContextManager[executor.RunObserver]:
     """Return the observer that shows the runs' progress. Raises BadInput."""
     experiment, *others = experiments
     if arguments.verbose and (arguments.live or arguments.quiet):
@@ -375,7 +375,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
         for line in app_metrics.flow_lines(measures):
             print(line)
     else:
-        settled = [*app_metrics.flow_lines(measures), *settling.settling_lines(cells)]
+        settled = [*app_metrics.flow_lines(measures), *settling_time.settling_lines(cells)]
         result_table.print_answer(cells, outcome.first_cc, sys.stdout, settled)
     expectation_table.print_judgements(judged[question.name], sys.stdout)
     print(f"kept in {arguments.results / question.name}", end="")

@@ -5,8 +5,8 @@ import argparse
 import sys
 
 from gostlab import api
-from gostlab.analysis.load import published
 from gostlab.analysis.load import runs as answers
+from gostlab.analysis.load import study
 from gostlab.analysis.stats import cells, published_targets
 from gostlab.cli import common
 
@@ -22,9 +22,9 @@ def validate_verb(arguments: argparse.Namespace) -> int:
     """Print target, lab and verdict; return 1 if one disagrees or a run does not count."""
     experiment = api.Experiment.from_file("validation", quick=arguments.quick, machine="sandbox")
     outcome = experiment.run(arguments.results, jobs=arguments.jobs, progress=True).wait()
-    questions = published.question_keys("validation", quick=arguments.quick)
+    questions = study.question_keys("validation", quick=arguments.quick)
     loaded = answers.load_results(arguments.results, "validation", questions).runs
-    known = published.load_study("validation", arguments.results)
+    known = study.load_study("validation", arguments.results)
     matrices = {run.matrix for run in experiment.runs}
     judged = published_targets.target_rows(known, cells.to_matrices(loaded))
     rows = [row for row in judged if row.matrix in matrices]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run on the workers of a Dask cluster: a slot is a worker, a job is a future.
 
-gostlab.scheduler.queue still does the scheduling, progress, stopping and resuming; this module
+gostlab.scheduler.executor still does the scheduling, progress, stopping and resuming; this module
 provides the slots and starts runs in them. A Dask scheduler executes any code that it receives, so
 connections are limited to this machine or TLS.
 """
@@ -31,7 +31,7 @@ from gostlab.cluster import worker as remote
 from gostlab.cluster.worker import RUN_FOLDER, Identity
 from gostlab.results import read_status
 from gostlab.sandbox import MachineError
-from gostlab.scheduler.queue import Starter, WorkerLost
+from gostlab.scheduler.executor import Starter, WorkerLost
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 

@@ -36,7 +36,6 @@ from gostlab.guest.environment import (
     run_environ,
     scratch_folder,
 )
-from gostlab.guest.evaluate import check_impairments, check_rates, judge
 from gostlab.guest.flow_result import FlowInterval, FlowResult, TrafficError
 from gostlab.guest.load_context import LoadContext
 from gostlab.guest.network import (
@@ -56,6 +55,7 @@ from gostlab.guest.probes.tcp_probe import AckTrace, sample_s, save_acks, tracin
 from gostlab.guest.probes.timer_lateness import LatenessProbes, open_lateness_probes
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.guest.reset_clock import reset_virtual_clock
+from gostlab.guest.run_checks import check_impairments, check_rates, judge
 from gostlab.guest.shaping import Shaper, is_under_test
 from gostlab.guest.socket_accounting import add_counts, count_in_sockets, count_traffic
 from gostlab.guest.start_tunnel import program_of, start_tunnel
@@ -425,7 +425,7 @@ def import_plugins() -> None:
 def wait_for_orders(folder: Path, held_length: int) -> None:
     """Make a call that the host holds until it has put run.json and parts.json into FOLDER.
 
-    gostlab.sandbox.seccomp_notify describes the call. It takes no time of the virtual clock. Where
+    gostlab.sandbox.held_syscall describes the call. It takes no time of the virtual clock. Where
     the kernel itself can make it, a copy of the guest may continue in its place, in another folder.
     """
     if HOLD.exists():

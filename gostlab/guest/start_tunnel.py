@@ -30,7 +30,7 @@ from gostlab.install.locate import (
     tunnel_program,
 )
 from gostlab.install.parts_json import PartsJson, TunnelJson
-from gostlab.registry.plugins import plugin_module
+from gostlab.registry.plugin_loader import plugin_module
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.run_spec import RunSpec
 

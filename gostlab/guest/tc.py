@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from gostlab.guest.qdisc import CLASS, Qdisc, ShapedDirection, ShapingMismatch
-from gostlab.registry.plugins import plugin_module
+from gostlab.registry.plugin_loader import plugin_module
 from gostlab.registry.qdiscs import bottleneck_kinds
 
 

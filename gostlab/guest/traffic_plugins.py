@@ -28,7 +28,7 @@ from gostlab.guest.flow_result import (
     TrafficError,
     server_report,
 )
-from gostlab.registry.plugins import plugin_module
+from gostlab.registry.plugin_loader import plugin_module
 from gostlab.registry.traffic import TrafficKind, traffic_kind, traffic_kinds
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec

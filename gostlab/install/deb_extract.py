@@ -17,7 +17,7 @@ from gostlab.install import apt as archive
 from gostlab.install import locate
 from gostlab.install.build_env import InstallContext, SetupError, replaced_folder, run_logged
 from gostlab.registry.iperf3_versions import OWN, Iperf3Kind
-from gostlab.registry.programs import OF_FLOWS
+from gostlab.registry.traffic_programs import OF_FLOWS
 from gostlab.registry.tunnels import tunnel_kinds
 
 MERGED = ("bin", "sbin", "lib", "lib64")  # symbolic links into usr

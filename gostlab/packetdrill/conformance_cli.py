@@ -11,7 +11,7 @@ from pathlib import Path
 from gostlab.cli import common
 from gostlab.errors import BadInput
 from gostlab.install import locate
-from gostlab.packetdrill import conformance, scripts
+from gostlab.packetdrill import conformance, extract_scripts
 from gostlab.registry.kernels import SHIPPED
 from gostlab.scheduler import summary
 from gostlab.terminal_escape import StepOutput
@@ -45,8 +45,8 @@ def conform_verb(arguments: argparse.Namespace) -> int:
     kernels = {name: locate.kernel_for(name, parts) for name in arguments.kernel.split(",")}
     steps = StepOutput()
     try:
-        folder, version = scripts.fetch_scripts(steps)
-        names = scripts.select_scripts(folder, arguments.scripts)
+        folder, version = extract_scripts.fetch_scripts(steps)
+        names = extract_scripts.select_scripts(folder, arguments.scripts)
         all_of_it = []
         for name, file in kernels.items():
             version_of_kernel = str(locate.kernel_record(file)["version"])

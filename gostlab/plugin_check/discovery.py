@@ -16,12 +16,12 @@ from gostlab.plugin_check import (
     traffic_checks,
     tunnel_checks,
 )
-from gostlab.plugin_check.bench import PluginBench
+from gostlab.plugin_check.check_runs import PluginBench
 from gostlab.profile_import.find_importers import FORMATS
 from gostlab.registry import folders
 from gostlab.registry.installed_plugins import GROUPS, TOPOLOGIES
-from gostlab.registry.plots import drawing_files, drawing_in
-from gostlab.registry.plugins import find_by_name
+from gostlab.registry.plot_names import drawing_files, drawing_in
+from gostlab.registry.plugin_loader import find_by_name
 from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topologies, topology_classes
 from gostlab.registry.traffic import traffic_kinds

@@ -12,7 +12,7 @@ from gostlab.importers.base import (
     SpecifiedPath,
     UnreadableRecording,
 )
-from gostlab.plugin_check.bench import (
+from gostlab.plugin_check.check_runs import (
     NotApplicable,
     PluginBench,
     PluginFault,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gostlab import api
-from gostlab.plugin_check.bench import PluginBench, PluginFault, check_text, require
+from gostlab.plugin_check.check_runs import PluginBench, PluginFault, check_text, require
 
 if TYPE_CHECKING:
-    from gostlab.analysis.plotting.plot import PlotResult
+    from gostlab.analysis.plotting.plot_registry import PlotResult
 
 MATRIX: dict[str, Any] = {"cc": ["cubic", "bbr"], "loss": ["0%", "1%"], "streams": [1, 2]}
 PATH: dict[str, Any] = {"rate": "5mbit", "rtt": "20ms", "duration": "1s", "sample": "100ms"}
@@ -27,9 +27,9 @@ def drawn(bench: PluginBench) -> PlotResult:
 
 
 def section_of(bench: PluginBench, results: Path, name: str) -> PlotResult:
-    from gostlab.analysis.load.published import Study
     from gostlab.analysis.load.runs import load_results
-    from gostlab.analysis.plotting.plot import MatrixInput, draw_matrix
+    from gostlab.analysis.load.study import Study
+    from gostlab.analysis.plotting.plot_registry import MatrixInput, draw_matrix
     from gostlab.analysis.stats.cells import to_matrices
 
     matrices = to_matrices(load_results(results, name).runs)
@@ -45,7 +45,7 @@ def declares(bench: PluginBench) -> None:
     check_text(bench, drawing.word, drawing.word * 2)
     caption = drawing.caption
     require(len(caption) > 20 and caption.endswith("."), f"no sentence as caption: {caption!r}")
-    from gostlab.registry.plots import metrics_by_name
+    from gostlab.registry.plot_names import metrics_by_name
 
     unknown = set(drawing.metrics) - metrics_by_name().keys()
     require(not unknown, f"metrics: {', '.join(sorted(unknown))}: not known")

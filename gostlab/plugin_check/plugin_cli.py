@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from gostlab.cli import common
-from gostlab.plugin_check.battery import FAILED, StepOutcome, check_plugin
+from gostlab.plugin_check.check_steps import FAILED, StepOutcome, check_plugin
 from gostlab.plugin_check.discovery import all_plugins, bench_for
 from gostlab.registry.installed_plugins import GROUPS
-from gostlab.registry.plugins import plugin_of
+from gostlab.registry.plugin_loader import plugin_of
 from gostlab.scheduler import summary
 from gostlab.terminal_escape import StepOutput
 

@@ -3,7 +3,7 @@
 
 from itertools import pairwise
 
-from gostlab.plugin_check.bench import (
+from gostlab.plugin_check.check_runs import (
     PluginBench,
     bottleneck_rows,
     check_good,

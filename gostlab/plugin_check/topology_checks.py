@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from gostlab.plugin_check.bench import (
+from gostlab.plugin_check.check_runs import (
     PluginBench,
     check_good,
     check_left_behind,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.guest.flow_result import FlowResult, FlowRun, TrafficError
-from gostlab.plugin_check.bench import (
+from gostlab.plugin_check.check_runs import (
     PluginBench,
     PluginFault,
     check_good,

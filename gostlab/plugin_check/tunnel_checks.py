@@ -4,7 +4,7 @@
 import re
 from typing import Any
 
-from gostlab.plugin_check.bench import (
+from gostlab.plugin_check.check_runs import (
     NotApplicable,
     PluginBench,
     check_good,

@@ -6,7 +6,7 @@ from gostlab.importers.base import ImportFormat
 from gostlab.registry.folders import FORMATS as FOLDER
 from gostlab.registry.folders import from_root
 from gostlab.registry.installed_plugins import installed
-from gostlab.registry.plugins import import_file, import_installed
+from gostlab.registry.plugin_loader import import_file, import_installed
 
 
 def find_formats() -> dict[str, ImportFormat]:

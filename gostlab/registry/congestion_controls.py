@@ -22,7 +22,7 @@ from typing import Any
 
 from gostlab.errors import BadInput
 from gostlab.registry.folders import CONTROLS, from_root, own_cc_folder
-from gostlab.registry.plugins import read_records
+from gostlab.registry.plugin_loader import read_records
 from gostlab.safe_read import plain_size
 
 # The controls in Linux's tree; only a run can determine whether its kernel has one.

@@ -17,7 +17,7 @@ from typing import Any
 from gostlab.errors import BadInput
 from gostlab.registry.congestion_controls import unknown_controls_accepted
 from gostlab.registry.folders import KERNELS, from_root, own_kernels_folder
-from gostlab.registry.plugins import read_records
+from gostlab.registry.plugin_loader import read_records
 
 DECLARATION = "kernel.toml"
 SERIES = "series"  # The file beside it: the patches in order, relative to kernel/versions.

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.registry.folders import QDISCS
-from gostlab.registry.plugins import PluginDeclaration, declared_in, find_by_name
+from gostlab.registry.plugin_loader import PluginDeclaration, declared_in, find_by_name
 
 BOTTLENECK, QUEUE = "bottleneck", "queue"
 

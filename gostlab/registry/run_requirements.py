@@ -7,7 +7,7 @@ from typing import Any
 
 from gostlab.registry.iperf3_versions import OWN
 from gostlab.registry.kernels import SHIPPED
-from gostlab.registry.programs import OF_FLOWS
+from gostlab.registry.traffic_programs import OF_FLOWS
 from gostlab.registry.tunnels import tunnel_kinds
 
 

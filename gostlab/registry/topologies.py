@@ -13,7 +13,7 @@ from gostlab.errors import BadInput
 from gostlab.registry import graph_topologies
 from gostlab.registry.folders import TOPOLOGY_FILE, from_root
 from gostlab.registry.installed_plugins import TOPOLOGIES, installed
-from gostlab.registry.plugins import (
+from gostlab.registry.plugin_loader import (
     PluginDeclaration,
     find_by_name,
     import_file,

@@ -2,7 +2,7 @@
 """Provide what a topology of another package is made of: that of topo.py, wherever it lies."""
 
 from gostlab.registry.folders import TOPOLOGY_FILE
-from gostlab.registry.plugins import import_file
+from gostlab.registry.plugin_loader import import_file
 
 _own = import_file(TOPOLOGY_FILE)
 Topo = _own.Topo

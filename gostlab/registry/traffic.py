@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.registry.folders import TRAFFIC_KINDS
-from gostlab.registry.plugins import PluginDeclaration, declared_in, find_by_name
+from gostlab.registry.plugin_loader import PluginDeclaration, declared_in, find_by_name
 
 # Maximum numbers of a flow's parallel connections: iperf3's, and a bulk flow's, whose server takes
 # them when all are made: so many wait in a listener's queue (net.core.somaxconn: 4,096).

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.registry.folders import TUNNELS
-from gostlab.registry.plugins import PluginDeclaration, declared_in, find_by_name
+from gostlab.registry.plugin_loader import PluginDeclaration, declared_in, find_by_name
 
 # The program provided by the installation: a real GOST if one is found, else the bundled relay.
 GOST = "gost"

@@ -42,7 +42,7 @@ from gostlab.registry.folders import CODE
 from gostlab.registry.installed_plugins import PLUGINS, guest_plugins_value
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import SHIPPED
-from gostlab.registry.programs import OF_FLOWS
+from gostlab.registry.traffic_programs import OF_FLOWS
 from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.spec.command_files import changed_programs
 from gostlab.spec.run_spec import RunSpec

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Keep sandboxes booted for the next runs.
 
-A standby guest has booted and imported everything, and waits at its held call (seccomp_notify) for
+A standby guest has booted and imported everything, and waits at its held call (held_syscall) for
 a run. It stands still in one system call of the host: it uses no CPU time, and its virtual clock
 does not move, so that its run has the same samples as that of a guest that has just booted. Its
 memory is what it has touched, about 55 MB.
 
 Where the kernel can copy itself, one of them is a template: it executes no run, and the other
-standby guests are copies of it (gostlab.sandbox.template), which cost a tenth of a boot. A run that
-finds no standby guest gets a copy, too.
+standby guests are copies of it (gostlab.sandbox.guest_cloning), which cost a tenth of a boot. A run
+that finds no standby guest gets a copy, too.
 
 A guest is bound to what it was given at boot (`RunBoot.key`). Whatever prevents that a standby
 guest is used, the guest of the run boots as it would without.
@@ -30,9 +30,9 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from gostlab.sandbox import MachineError, seccomp_notify
+from gostlab.sandbox import MachineError, held_syscall
+from gostlab.sandbox.guest_cloning import Template, boot_template
 from gostlab.sandbox.host_limits import available_memory
-from gostlab.sandbox.template import Template, boot_template
 from gostlab.sandbox.uml import Guest, RunBoot
 
 FOLDER = ".standby"  # subfolder of a results folder with the folders of standby guests
@@ -210,7 +210,7 @@ class StandbyPool:
         self._last_key: Hashable = None
         self._is_repeated = False  # whether the last two guests have booted alike
         self._recent: deque[Hashable] = deque(maxlen=RECENT_RUNS)  # keys of the last runs
-        self._is_off = not seccomp_notify.is_available()
+        self._is_off = not held_syscall.is_available()
         self._copies_fail = False
         self._mutex = threading.RLock()
         self._timer: threading.Timer | None = None
@@ -421,7 +421,7 @@ class StandbyPool:
 
         After an error no more boot: the next run reports its cause.
         """
-        channel = seccomp_notify.ListenerChannel()
+        channel = held_syscall.ListenerChannel()
         try:
             working_folder = StandbyFolder(self._folder)
             try:

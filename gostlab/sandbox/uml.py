@@ -49,10 +49,10 @@ from gostlab.sandbox import (
     MachineError,
     TimedProcess,
     guest_argv,
+    held_syscall,
     plugin_environ,
     require_own_files,
     require_plugins,
-    seccomp_notify,
     start_logged,
 )
 from gostlab.sandbox.guest_init import REBOOTED
@@ -73,7 +73,7 @@ from gostlab.spec.run_spec import RunSpec
 INIT = Path(__file__).with_name("guest_init.py")
 GUEST_FOLDER = "/run/gostlab"
 COPY_PATCH = "um-template"
-COPIES = ".copies"  # in a folder: the folders of the guest's copies (gostlab.sandbox.template)
+COPIES = ".copies"  # in a folder: the folders of the guest's copies (gostlab.sandbox.guest_cloning)
 CAPTURE_MODULE = "capture.ko"  # in a run's folder, until the guest has loaded it
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 WEEK_S = 7 * 24 * 3600.0  # time limit of an interactive prompt
@@ -273,7 +273,7 @@ def boot(
     named: Sequence[Path] = (),
     capture: Path | None = None,
     trial: bool = False,
-    hold: seccomp_notify.ListenerChannel | None = None,
+    hold: held_syscall.ListenerChannel | None = None,
     copies: int = 0,
     living_copies: int = 0,
 ) -> Guest:
@@ -291,9 +291,9 @@ def boot(
     named     further host paths that root's guest on the host's files may read
     capture   the module that records packets, if the kernel is to load it
     trial     the command is the lab's own: if this guest does not boot, no guest does
-    hold      the guest waits at its held call (gostlab.sandbox.seccomp_notify) for `Guest.resume`
-    copies    number of copies that are made of the guest (gostlab.sandbox.template), and of those
-              that live at a time
+    hold      the guest waits at its held call (gostlab.sandbox.held_syscall) for `Guest.resume`
+    copies    number of copies that are made of the guest (gostlab.sandbox.guest_cloning), and of
+              those that live at a time
 
     Raises MachineError or OSError.
     """
@@ -477,7 +477,7 @@ class Guest(TimedProcess):
         self._as_booted = partial(
             Guest, limit_s=limit_s, modules=modules, of_work=of_work, try_boot=try_boot
         )
-        self.held: seccomp_notify.HeldCall | None = None  # the call at which the guest waits
+        self.held: held_syscall.HeldCall | None = None  # the call at which the guest waits
         self.at_end: Callable[[], None] | None = None  # called once, when the guest has ended
         self._is_resumed = False
         self._events: select.epoll | None = None
@@ -624,7 +624,7 @@ class RunBoot:
         self,
         folder: Path,
         cpu: int,
-        hold: seccomp_notify.ListenerChannel | None = None,
+        hold: held_syscall.ListenerChannel | None = None,
         *,
         copies: int = 0,
         living_copies: int = 0,
@@ -633,7 +633,7 @@ class RunBoot:
 
         Raises MachineError or OSError.
         """
-        held = () if hold is None else (str(seccomp_notify.HELD_LENGTH),)
+        held = () if hold is None else (str(held_syscall.HELD_LENGTH),)
         return boot(
             self.kernel,
             folder,
@@ -664,7 +664,7 @@ class RunBoot:
 
     @property
     def can_copy(self) -> bool:
-        """Return whether a guest that waits can be copied (gostlab.sandbox.template)."""
+        """Return whether a guest that waits can be copied (gostlab.sandbox.guest_cloning)."""
         return self.has_copies and self.can_wait
 
     @property
@@ -886,7 +886,7 @@ def confine_child(
     folder: Path,
     cpu: int,
     parent: int,
-    hold: seccomp_notify.ListenerChannel | None = None,
+    hold: held_syscall.ListenerChannel | None = None,
 ) -> None:
     """Prepare the child process between fork and exec.
 

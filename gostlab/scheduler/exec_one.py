@@ -16,7 +16,7 @@ from gostlab.safe_read import read_named
 from gostlab.sandbox import MAX_WAIT_S, MachineError, wait_for_end
 from gostlab.sandbox.cpu_claims import alone_on_the_real_clock, claimed_cpus
 from gostlab.scheduler.eta import expected_s
-from gostlab.scheduler.queue import Starter
+from gostlab.scheduler.executor import Starter
 from gostlab.spec.preflight import guards
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput

@@ -9,7 +9,7 @@ from html import escape
 from gostlab.results import failure_line
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.cell_result import CellResult
-from gostlab.scheduler.queue import Levels, rank_of
+from gostlab.scheduler.executor import Levels, rank_of
 from gostlab.spec.preflight import MatrixWarning
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.eta import ActiveRun
-from gostlab.scheduler.queue import RunObserver
+from gostlab.scheduler.executor import RunObserver
 from gostlab.spec.labels import cell_label
 from gostlab.spec.run_spec import RunSpec
 

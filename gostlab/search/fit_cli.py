@@ -18,8 +18,8 @@ from gostlab.cli import common
 from gostlab.profile_import import profile_writer
 from gostlab.registry.folders import OWN_PROFILES
 from gostlab.scheduler import summary
-from gostlab.search import api, fit_plot, parameters
-from gostlab.search import problem as orders
+from gostlab.search import fit_api, fit_plot, parameters
+from gostlab.search import fit_definition as orders
 from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedRow
 from gostlab.spec.units import show_size
 from gostlab.spec.yaml_source import split_name_values
@@ -83,7 +83,7 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_order(order, sys.stdout)
         return 0
-    result = api.run_fit(
+    result = fit_api.run_fit(
         order,
         choice,
         quiet=arguments.json,
@@ -113,7 +113,7 @@ def fit_verb(arguments: argparse.Namespace) -> int:
 
 def read_order(arguments: argparse.Namespace, machine_name: str) -> orders.FitOrder:
     """Parse and validate the command line. Raises BadInput."""
-    return api.order_of(
+    return fit_api.order_of(
         arguments.profile,
         arguments.measurements,
         free=[parameters.read_word(word) for word in arguments.free],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.profile_import import profile_writer
-from gostlab.search.problem import FitOrder
+from gostlab.search.fit_definition import FitOrder
 from gostlab.spec.adhoc import whole_or_text
 from gostlab.spec.fit_record import FitRecord
 from gostlab.spec.profile import DIRECTIONS

@@ -19,8 +19,8 @@ from gostlab import api, sandbox
 from gostlab.atomic_write import write_whole
 from gostlab.results import EXPERIMENT_FILE
 from gostlab.results.run_result import RunResult
+from gostlab.scheduler.executor import RunObserver
 from gostlab.scheduler.progress import format_duration
-from gostlab.scheduler.queue import RunObserver
 from gostlab.spec import preflight
 from gostlab.spec.experiment import ExperimentFile, read_experiment
 from gostlab.spec.run_spec import RunSpec

@@ -13,7 +13,7 @@ from gostlab.analysis.load.run_json import mean_loss
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.tcp_windows import flow_windows
-from gostlab.tcpmodel.response import cubic_throughput_bps, window_limit_bps
+from gostlab.tcpmodel.response_functions import cubic_throughput_bps, window_limit_bps
 
 SHARP = 4  # sharpness of the soft minimum of several limits
 MIN_LOSS = 1e-9

@@ -13,7 +13,7 @@ from gostlab.cli import common
 from gostlab.errors import require_bounds
 from gostlab.profile_import import profile_writer as writer
 from gostlab.search import harness as harnesses
-from gostlab.search import search_space, worst
+from gostlab.search import search_space, worst_path_search
 from gostlab.spec import expand, experiment, profile, yaml_source
 
 SHOWN = 3
@@ -31,10 +31,12 @@ def worst_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,…",
         help="settings to vary: NAME, NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
     )
-    known = "; ".join(f"{name}: {measure.summary}" for name, measure in worst.MEASURES.items())
+    known = "; ".join(
+        f"{name}: {measure.summary}" for name, measure in worst_path_search.MEASURES.items()
+    )
     add(
         "--measure",
-        choices=tuple(worst.MEASURES),
+        choices=tuple(worst_path_search.MEASURES),
         help=f"metric that judges a path: {known.replace('%', '%%')}"
         " (default: share with --against, else utilisation)",
     )
@@ -77,7 +79,7 @@ def worst_verb(arguments: argparse.Namespace) -> int:
         )
         return 0
     with harness:
-        result = worst.search(options, harness)
+        result = worst_path_search.search(options, harness)
     texts = {".yaml": profile_text(options, name, result)}
     written = writer.write_profile(arguments.out, name, texts)
     if arguments.json:
@@ -94,16 +96,16 @@ def worst_verb(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_options(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
+def read_options(arguments: argparse.Namespace) -> worst_path_search.WorstSearchOptions:
     """Parse the command line. Raises BadInput."""
     require_bounds(f"--seed {arguments.seed}", arguments.seed, 0, experiment.MAX_SEED)
     default = "share" if arguments.against else "utilisation"
     form = "name=value (like duration=10s)"
-    return worst.WorstSearchOptions(
+    return worst_path_search.WorstSearchOptions(
         cc=arguments.cc,
         against=arguments.against,
         axes=search_space.read_axes(arguments.over),
-        measure=worst.MEASURES[arguments.measure or default],
+        measure=worst_path_search.MEASURES[arguments.measure or default],
         budget=arguments.budget,
         seed=arguments.seed,
         settings=dict(yaml_source.split_name_values("--set", arguments.set, form)),
@@ -111,7 +113,9 @@ def read_options(arguments: argparse.Namespace) -> worst.WorstSearchOptions:
     )
 
 
-def profile_text(options: worst.WorstSearchOptions, name: str, result: worst.WorstPaths) -> str:
+def profile_text(
+    options: worst_path_search.WorstSearchOptions, name: str, result: worst_path_search.WorstPaths
+) -> str:
     """Return the worst path as a profile's text; settings outside a path become a note."""
     first = result.paths[0]
     directions: dict[str, dict[str, object]] = {
@@ -132,7 +136,9 @@ def profile_text(options: worst.WorstSearchOptions, name: str, result: worst.Wor
     return writer.profile_text([f"{MADE_BY}, seed {options.seed}.", writer.SCHEMA], document)
 
 
-def format_spread(options: worst.WorstSearchOptions, path: worst.TriedPath) -> str:
+def format_spread(
+    options: worst_path_search.WorstSearchOptions, path: worst_path_search.TriedPath
+) -> str:
     """Return the median and the range of the values of a path's runs."""
     show = options.measure.show
     if len(path.values) == 1:
@@ -142,7 +148,9 @@ def format_spread(options: worst.WorstSearchOptions, path: worst.TriedPath) -> s
 
 
 def print_result(
-    options: worst.WorstSearchOptions, result: worst.WorstPaths, profile_file: Path
+    options: worst_path_search.WorstSearchOptions,
+    result: worst_path_search.WorstPaths,
+    profile_file: Path,
 ) -> None:
     """Print the worst paths, the profile, and how to inspect them."""
     beside = f" beside {options.against}" if options.against else ""
@@ -153,8 +161,8 @@ def print_result(
     first = result.paths[0]
     settings = {**options.settings, **first.settings}
     others = [f"--{n} {v}" for n, v in settings.items() if not writer.is_path_setting(n)]
-    against = f",{worst.AGAINST}={options.against}" if options.against else ""
-    flows = f"--flows {worst.MINE}={options.cc}{against}"
+    against = f",{worst_path_search.AGAINST}={options.against}" if options.against else ""
+    flows = f"--flows {worst_path_search.MINE}={options.cc}{against}"
     asking = " ".join([f"--profile {profile_file}", *others, flows, "--repeat 6"])
     print(f"of {result.searched} paths{lost}")
     print(f"its run: {first.run}")

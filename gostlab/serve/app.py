@@ -18,7 +18,7 @@ from starlette.routing import Route
 from gostlab.apply.tc_text import tc_lines
 from gostlab.errors import PACKAGE, BadInput, Complaint
 from gostlab.results.capture_files import main_file
-from gostlab.scheduler.queue import run_folder
+from gostlab.scheduler.executor import run_folder
 from gostlab.serve.access import STUDENT, AccessGuard
 from gostlab.serve.class_app import ClassRoutes, json_response
 from gostlab.serve.class_work import ClassWork

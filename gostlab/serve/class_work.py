@@ -46,7 +46,7 @@ from gostlab.classroom.workspace import (
 from gostlab.errors import PACKAGE, BadInput, Complaint
 from gostlab.results import is_settled
 from gostlab.results.run_result import RunResult
-from gostlab.scheduler.queue import RunObserver, read_result, run_folder
+from gostlab.scheduler.executor import RunObserver, read_result, run_folder
 from gostlab.serve.class_file import ClassFile
 from gostlab.serve.question_parser import refuse_leaf, scalar_leaves
 from gostlab.serve.run_pool import RunPool

@@ -24,7 +24,7 @@ from typing import TypedDict
 from gostlab import api, results
 from gostlab.errors import BadInput, Complaint
 from gostlab.results.run_result import RunResult
-from gostlab.scheduler.queue import RunObserver, read_result, run_folder
+from gostlab.scheduler.executor import RunObserver, read_result, run_folder
 from gostlab.serve.answers import answer_of
 from gostlab.serve.curves import RunCurves
 from gostlab.serve.question_parser import AskedQuestion, setting_named

@@ -17,7 +17,7 @@ from gostlab.registry.folders import QDISCS, TRAFFIC_KINDS, TUNNELS
 from gostlab.registry.installed_plugins import TOPOLOGIES, UsedPlugin
 from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.kernels import FEATURES, Kernel
-from gostlab.registry.plugins import plugins_used
+from gostlab.registry.plugin_loader import plugins_used
 from gostlab.registry.qdiscs import bottleneck_kinds, marking_kinds, qdisc_kinds
 from gostlab.registry.topologies import topology_classes
 from gostlab.registry.tunnels import GOST, IP_TCP_BYTES, tunnel_kind, tunnel_kinds

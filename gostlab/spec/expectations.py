@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from gostlab.registry.plots import metrics_by_name
+from gostlab.registry.plot_names import metrics_by_name
 from gostlab.spec import units
 from gostlab.spec.checks import VERDICTS
 from gostlab.spec.run_spec import Levels, RunSpec

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from gostlab.errors import require_bounds
 from gostlab.registry.folders import EXPERIMENTS
-from gostlab.registry.plots import (
+from gostlab.registry.plot_names import (
     drawing_files,
     drawing_in,
     format_with_factors,

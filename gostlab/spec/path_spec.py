@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 from gostlab.spec.compatible_json import added_later
-from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.response_functions import bdp_bytes, window_limit_bps
 from gostlab.tcpmodel.run_limits import DISTRIBUTION_SCALE, MTU_BYTES, UNLIMITED_BPS
 from gostlab.tcpmodel.socket_buffers import OFFLOAD_SHARE
 

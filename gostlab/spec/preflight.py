@@ -30,7 +30,7 @@ from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.tcp_windows import flow_windows
 from gostlab.tcpmodel import socket_buffers
 from gostlab.tcpmodel.netem_models import correlated_events
-from gostlab.tcpmodel.response import bdp_bytes, window_limit_bps
+from gostlab.tcpmodel.response_functions import bdp_bytes, window_limit_bps
 from gostlab.tcpmodel.run_limits import (
     DELAY_LIMIT_PKTS,
     DISTRIBUTION_SCALE,

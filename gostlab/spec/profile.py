@@ -104,7 +104,7 @@ from gostlab.spec.yaml_source import (
     yes_no,
 )
 from gostlab.tcpmodel.delay_tables import TABLE_NAMES, delay_table
-from gostlab.tcpmodel.response import cubic_loss, window_limit_bps
+from gostlab.tcpmodel.response_functions import cubic_loss, window_limit_bps
 from gostlab.tcpmodel.run_limits import DISTRIBUTION_SCALE, MAX_PERIOD, MTU_BYTES, period_factors
 
 # netem's limits: the length of a delay table, and its entries of 16 bits.

@@ -12,8 +12,8 @@ from dataclasses import asdict
 
 from gostlab.errors import BadInput
 from gostlab.registry.iperf3_versions import OWN
-from gostlab.registry.programs import NGINX
 from gostlab.registry.run_requirements import RunRequirements
+from gostlab.registry.traffic_programs import NGINX
 from gostlab.registry.tunnels import GOST, tunnel_kind
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment

@@ -24,10 +24,10 @@ from matplotlib.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting.plot import (
+from gostlab.analysis.load.study import Study
+from gostlab.analysis.plotting.plot_registry import (
     FigureInput,
     MatrixInput,
     PlotResult,

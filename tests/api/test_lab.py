@@ -7,7 +7,7 @@ import pytest
 
 import gostlab
 from gostlab.api import run as runs
-from gostlab.sandbox import seccomp_notify
+from gostlab.sandbox import held_syscall
 from tests.asked import refusal
 from tests.offspring import sandboxes
 from tests.skips import require_root_tree
@@ -18,7 +18,7 @@ SETTINGS = {"cc": "cubic", "rate": "10mbit", "rtt": "20ms", "duration": "1s"}
 @pytest.mark.sandbox
 def test_runs_and_experiments_are_executed_by_waiting_sandboxes(tmp_path: Path) -> None:
     require_root_tree()
-    if not seccomp_notify.is_available():
+    if not held_syscall.is_available():
         pytest.skip("no seccomp listener here")
     experiment = gostlab.Experiment.of(**SETTINGS, seed=2, repeat=3, machine="sandbox")
     with gostlab.Lab(tmp_path, jobs=1) as lab:

@@ -16,7 +16,7 @@ import pytest
 import gostlab
 from tests.asked import refusal
 from tests.lab_command import said_by
-from tests.scheduler.test_queue import Job
+from tests.scheduler.test_executor import Job
 from tools.reference.public import PARTS
 
 ROOT = Path(gostlab.__file__).parent

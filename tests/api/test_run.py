@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gostlab import api
+from gostlab.scheduler.executor import RunObserver
 from gostlab.scheduler.experiment_result import ExperimentResult
-from gostlab.scheduler.queue import RunObserver
 from tests.lab_command import Typed
-from tests.scheduler.test_queue import GOOD, Job
+from tests.scheduler.test_executor import GOOD, Job
 from tests.scheduler.test_stopping import noisy, over
 
 FILE = """name: NAME

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gostlab.cc_cases import battery
+from gostlab.cc_cases import run_cases
 from gostlab.cc_cases.case import (
     BoundCheck,
     CaseOutcome,
@@ -32,8 +32,8 @@ def test_all_cases_of_the_draft_and_the_rfcs_are_listed(capsys: pytest.CaptureFi
 
 
 def test_a_document_selects_its_cases() -> None:
-    assert len(battery.select_cases(["bbr"])) == 22
-    assert [case.name for case in battery.select_cases(["bbr-a1"])] == ["bbr-a1"]
+    assert len(run_cases.select_cases(["bbr"])) == 22
+    assert [case.name for case in run_cases.select_cases(["bbr-a1"])] == ["bbr-a1"]
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_a_document_selects_its_cases() -> None:
 def test_a_case_is_of_controls_that_claim_its_document(
     cc: str, standard: str, *, applies: bool
 ) -> None:
-    cases = [case for case in battery.all_cases().values() if case.standard == standard]
-    with battery.tested_control(cc) as subject:
-        reasons = {battery.inapplicable_reason(case, subject) for case in cases}
+    cases = [case for case in run_cases.all_cases().values() if case.standard == standard]
+    with run_cases.tested_control(cc) as subject:
+        reasons = {run_cases.inapplicable_reason(case, subject) for case in cases}
     assert (reasons == {""}) == applies
 
 
@@ -123,12 +123,12 @@ def test_the_legend_of_a_picture_covers_no_line() -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from gostlab.cc_cases import pictures
+    from gostlab.cc_cases import case_plots
 
     figure = Figure(layout="constrained")
     axes = figure.subplots()
     line = np.array([0.0, 1.0]), np.array([1.0, 1.0])
-    pictures.draw_lines(axes, "Window", {"window": line, "in flight": line})
+    case_plots.draw_lines(axes, "Window", {"window": line, "in flight": line})
     FigureCanvasAgg(figure).draw()
     legend = axes.get_legend()
     assert legend is not None

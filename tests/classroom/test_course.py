@@ -44,7 +44,7 @@ from gostlab.results import read_object
 from gostlab.spec import preflight
 from gostlab.spec.experiment import MAX_SEED, load_experiment
 from gostlab.spec.yaml_source import BadInput
-from gostlab.tcpmodel.response import cubic_region_window, reno_window
+from gostlab.tcpmodel.response_functions import cubic_region_window, reno_window
 from gostlab.text_safety import replace_controls
 from tests.classroom.handins import (
     NOW,

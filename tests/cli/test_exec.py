@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.scheduler.test_queue import GOOD
 
 from gostlab import api, results, sandbox
 from gostlab.results.run_result import RunResult
 from gostlab.sandbox.cpu_claims import alone_on_the_real_clock, claim, claimed_cpus
-from gostlab.scheduler import exec_one, queue
+from gostlab.scheduler import exec_one, executor
 from gostlab.scheduler.eta import expected_s
 from gostlab.scheduler.exec_one import RunTask
 from gostlab.scheduler.shard import Shard, deal_shards
@@ -25,7 +26,6 @@ from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 from tests.lab_command import Refused, Typed, said_by
 from tests.scheduler import test_queue as schedule_tests
-from tests.scheduler.test_queue import GOOD
 
 BAD = {"outcome": "failed", "error": "iperf3 failed", "guest_s": 1.0}
 
@@ -147,7 +147,7 @@ def test_an_interrupt_ends_it_and_leaves_nothing(
 
     with pytest.raises(KeyboardInterrupt):
         if in_a_shard:
-            queue.run_all([task.run], tmp_path, (0,), begin, queue.RunObserver(), beside=True)
+            executor.run_all([task.run], tmp_path, (0,), begin, executor.RunObserver(), beside=True)
         exec_one.execute(task, begin)
 
     assert jobs[0].killed and not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -319,7 +319,9 @@ def test_shards_run_at_the_same_time_and_make_the_same_folders(tmp_path: Path) -
     def shard(word: str) -> list[RunResult]:
         mine = Shard.read(word).take(runs, ())
         with results.experiment_lock(tmp_path, experiment, shared=True):
-            return queue.run_all(mine, tmp_path, (0, 1), start, queue.RunObserver(), beside=True)
+            return executor.run_all(
+                mine, tmp_path, (0, 1), start, executor.RunObserver(), beside=True
+            )
 
     with ThreadPoolExecutor(4) as pool:
         ends = [e for found in pool.map(shard, ["1/3", "2/3", "3/3", "1/2"]) for e in found]
@@ -375,7 +377,7 @@ class Gone(Job):
     """A run whose machine goes away."""
 
     def poll(self) -> int | None:
-        raise queue.WorkerLost("worker x went away")
+        raise executor.WorkerLost("worker x went away")
 
 
 def test_a_run_whose_machine_went_away_is_run_again(run: RunSpec, tmp_path: Path) -> None:
@@ -383,11 +385,11 @@ def test_a_run_whose_machine_went_away_is_run_again(run: RunSpec, tmp_path: Path
 
     def begin(run: RunSpec, folder: Path, slot: int) -> Job:
         attempts.append(folder)
-        return Gone(folder) if len(attempts) < queue.MAX_WORKER_LOSSES else Job(folder)
+        return Gone(folder) if len(attempts) < executor.MAX_WORKER_LOSSES else Job(folder)
 
-    [end] = queue.run_all([run], tmp_path, (0,), begin, queue.RunObserver(), beside=True)
+    [end] = executor.run_all([run], tmp_path, (0,), begin, executor.RunObserver(), beside=True)
 
-    assert end.outcome == "ok" and len(set(attempts)) == queue.MAX_WORKER_LOSSES
+    assert end.outcome == "ok" and len(set(attempts)) == executor.MAX_WORKER_LOSSES
     assert only(tmp_path / run.experiment) == [run.name]
 
 
@@ -397,7 +399,9 @@ def test_a_run_that_takes_its_machines_with_it_fails_alone(run: RunSpec, tmp_pat
     def begin(each: RunSpec, folder: Path, slot: int) -> Job:
         return Gone(folder) if each == run else Job(folder)
 
-    ends = queue.run_all([run, other], tmp_path, (0,), begin, queue.RunObserver(), beside=True)
+    ends = executor.run_all(
+        [run, other], tmp_path, (0,), begin, executor.RunObserver(), beside=True
+    )
 
     assert [end.outcome for end in ends] == ["failed", "ok"]
     assert "went away" in ends[0].status["error"]

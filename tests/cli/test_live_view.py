@@ -15,7 +15,7 @@ from rich.console import Console
 from gostlab.cli.live_view import MAX_RUNS, FollowedRun, JsonLinesTail, LivePicture
 from gostlab.errors import BadInput
 from gostlab.results.run_result import RunResult
-from gostlab.scheduler.queue import run_folder
+from gostlab.scheduler.executor import run_folder
 from gostlab.spec.adhoc import to_question
 from gostlab.spec.expand import expand
 from gostlab.spec.run_spec import RunSpec

@@ -25,7 +25,7 @@ from gostlab.install import locate
 from gostlab.registry import folders
 from gostlab.results.run_result import RunResult
 from gostlab.sandbox import CHECKOUT, MachineError
-from gostlab.scheduler import queue
+from gostlab.scheduler import executor
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.run_spec import RunSpec
@@ -81,7 +81,7 @@ def workers(daemon: Any) -> Iterator[Workers]:
 
 
 def run_on(found: Cluster, runs: Runs, folder: Path) -> list[RunResult]:
-    return queue.run_all(runs, folder, found, found.start, queue.RunObserver(), beside=True)
+    return executor.run_all(runs, folder, found, found.start, executor.RunObserver(), beside=True)
 
 
 def names(folder: Path) -> list[str]:
@@ -128,7 +128,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     found = workers(stub_worker.make_slowly)
     killed = []
 
-    class Killer(queue.RunObserver):
+    class Killer(executor.RunObserver):
         def started(self, run: RunSpec) -> None:
             if run.repetition == 5 and not killed:
                 time.sleep(0.2)
@@ -136,7 +136,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
                 killed.append(victim.pid)
                 os.kill(victim.pid, signal.SIGKILL)
 
-    ends = queue.run_all(runs, tmp_path / "killed", found, found.start, Killer(), beside=True)
+    ends = executor.run_all(runs, tmp_path / "killed", found, found.start, Killer(), beside=True)
 
     assert killed and [end.outcome for end in ends] == ["ok"] * len(runs)
     where = [tmp_path / each / runs[0].experiment for each in ("quiet", "killed")]
@@ -152,12 +152,12 @@ def test_an_interrupt_leaves_what_is_finished_and_no_part(
 ) -> None:
     found = workers(stub_worker.make_slowly)
 
-    class Impatient(queue.RunObserver):
+    class Impatient(executor.RunObserver):
         def finished(self, done: RunResult, left_s: float) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        queue.run_all(runs, tmp_path, found, found.start, Impatient(), beside=True)
+        executor.run_all(runs, tmp_path, found, found.start, Impatient(), beside=True)
 
     left = names(tmp_path / runs[0].experiment)
     assert len(left) == 1 and results.read_status(tmp_path / runs[0].experiment / left[0])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.registry.folders import ROOT
-from gostlab.registry.plots import drawing_files, model_names, publishable_metrics
+from gostlab.registry.plot_names import drawing_files, model_names, publishable_metrics
 from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topologies
 from gostlab.registry.traffic import traffic_kinds

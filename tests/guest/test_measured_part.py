@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gostlab.guest.evaluate import check_rates
 from gostlab.guest.flow_result import FlowResult
 from gostlab.guest.network import Interface
+from gostlab.guest.run_checks import check_rates
 from gostlab.spec.checks import Check
 from gostlab.spec.run_spec import RunSpec
 from tests.sandboxed import Done, Lab, describe, direction, flow

@@ -7,7 +7,7 @@ import pytest
 
 from gostlab.spec.preflight import guards
 from gostlab.spec.tcp_windows import flow_windows
-from gostlab.tcpmodel.response import window_limit_bps
+from gostlab.tcpmodel.response_functions import window_limit_bps
 from tests.sandboxed import Lab, written
 
 pytestmark = pytest.mark.sandbox

@@ -157,7 +157,7 @@ def test_another_package_called_analysis_stays_somebody_elses(
     (tmp_path / "analysis/__init__.py").write_text("from analysis import mine\n")
     (tmp_path / "analysis/mine.py").write_text("NAME = 'mine'\n")
     script = (
-        "import gostlab, analysis; from gostlab.analysis.plotting.plot import find_drawing\n"
+        "import gostlab, analysis; from gostlab.analysis.plotting.plot_registry import find_drawing\n"
         "from gostlab.analysis.load import series\n"
         "print(analysis.mine.NAME, find_drawing('goodput').word)"
     )

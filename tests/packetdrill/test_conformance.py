@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.errors import BadInput
-from gostlab.packetdrill import scripts
+from gostlab.packetdrill import extract_scripts
 from gostlab.packetdrill.conformance import (
     ConformanceOptions,
     ScriptResult,
@@ -75,10 +75,13 @@ def test_a_failure_has_its_kind(
 
 
 def test_scripts_are_chosen_by_name_or_by_their_beginning(order: ConformanceOptions) -> None:
-    assert scripts.select_scripts(order.scripts, []) == ["one.pkt", "two.pkt"]
-    assert scripts.select_scripts(order.scripts, ["tw", "one.pkt"]) == ["two.pkt", "one.pkt"]
+    assert extract_scripts.select_scripts(order.scripts, []) == ["one.pkt", "two.pkt"]
+    assert extract_scripts.select_scripts(order.scripts, ["tw", "one.pkt"]) == [
+        "two.pkt",
+        "one.pkt",
+    ]
     with pytest.raises(BadInput, match="no such script"):
-        scripts.select_scripts(order.scripts, ["three"])
+        extract_scripts.select_scripts(order.scripts, ["three"])
 
 
 @pytest.mark.sandbox

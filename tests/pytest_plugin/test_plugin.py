@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.registry.folders import ROOT, cache_folder
-from gostlab.sandbox import seccomp_notify
+from gostlab.sandbox import held_syscall
 from gostlab.sandbox.standby import StandbyPool
 from tests.offspring import sandboxes
 from tests.skips import require_root_tree
@@ -167,7 +167,7 @@ def test_the_sandbox_of_a_test_s_run_boots_when_the_last_one_ends(
     pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_root_tree()
-    if not seccomp_notify.is_available():
+    if not held_syscall.is_available():
         pytest.skip("no seccomp listener here")
     taken: list[int] = []
     close = StandbyPool.close

@@ -70,7 +70,7 @@ FORMAT = ImportFormat(
 '''
 PLOT = '''"""pies: goodput as a pie."""
 
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure, rows_with_runs
+from gostlab.analysis.plotting.plot_registry import Drawing, ReportFigure, rows_with_runs
 from gostlab.analysis.plotting.style import new_figure, in_report_style
 
 

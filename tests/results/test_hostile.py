@@ -30,7 +30,7 @@ from gostlab.results import format as result_format
 from gostlab.results import metrics
 from gostlab.results.run_result import RunResult
 from gostlab.results.samples import read_samples
-from gostlab.scheduler import queue, summary
+from gostlab.scheduler import executor, summary
 from gostlab.scheduler.cell_result import cells_of
 from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.spec.expand import expand
@@ -38,7 +38,7 @@ from gostlab.spec.experiment import load_experiment
 from gostlab.spec.run_spec import RunSpec
 from tests.cli.test_result_table import NO_STATISTICS
 from tests.lab_command import ROOT, run_lab
-from tests.scheduler.test_queue import GOOD, Job
+from tests.scheduler.test_executor import GOOD, Job
 
 FIXTURE = ROOT / "tests/analysis/fixture/made-up/ok-tunnel-bbr"
 # What no file of the lab has where it stands.
@@ -182,12 +182,14 @@ def test_a_crowded_folder_is_its_own_run_s_failure(run: RunSpec, tmp_path: Path)
 
     todo = [run, replace_repetition(run, 2)]
     for _ in range(2):  # the second time nothing is made again, nor is anything in its way
-        first, second = queue.run_all(todo, tmp_path, (0,), start, queue.RunObserver())
+        first, second = executor.run_all(todo, tmp_path, (0,), start, executor.RunObserver())
         assert (first.state, second.state) == ("failed", "invalid")
         assert first.status["error"] == "a program of the run replaced outcome.json"
         assert set(first.status["files"]) == {"run.json"}
     assert len(made) == 2
-    again = queue.run_all(todo[:1], tmp_path, (0,), start, queue.RunObserver(), retry_failed=True)
+    again = executor.run_all(
+        todo[:1], tmp_path, (0,), start, executor.RunObserver(), retry_failed=True
+    )
     assert again[0].state == "failed" and len(made) == 3
     # pytest's own removal would recurse once for each of the nested folders.
     subprocess.run(["rm", "-r", str(tmp_path / run.experiment)], check=True)
@@ -211,7 +213,7 @@ def test_a_run_that_lost_what_it_must_leave_has_failed(
     def start(_run: RunSpec, folder: Path, _slot: object) -> Job:
         return Removed(folder, GOOD)
 
-    [end] = queue.run_all([run], tmp_path, (0,), start, queue.RunObserver())
+    [end] = executor.run_all([run], tmp_path, (0,), start, executor.RunObserver())
     assert end.status["error"] == f"a program of the run removed or replaced {name}"
     assert results.is_finished(end.folder, run)  # an answer: it is not made again
 

@@ -18,7 +18,7 @@ import pytest
 
 from gostlab import results, sandbox
 from gostlab.registry.kernels import SHIPPED
-from gostlab.sandbox import seccomp_notify, standby, uml
+from gostlab.sandbox import held_syscall, standby, uml
 from gostlab.sandbox.host_limits import AvailableMemory
 from gostlab.sandbox.rootfs import BUNDLE_FOLDER
 from gostlab.sandbox.standby import StandbyPool
@@ -50,7 +50,7 @@ PATIENCE_S = 120.0
 @pytest.fixture(autouse=True)
 def root_and_hold() -> None:
     require_root_tree()
-    if not seccomp_notify.is_available():
+    if not held_syscall.is_available():
         pytest.skip("no seccomp listener here")
 
 
@@ -242,7 +242,7 @@ def test_a_folder_on_another_file_system_is_left_as_it_was(
 def test_a_host_that_holds_no_calls_boots_each_guest(
     lab: Lab, tmp_path: Path, pools: Pools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seccomp_notify, "is_available", lambda: False)
+    monkeypatch.setattr(held_syscall, "is_available", lambda: False)
     pool = pools()
     pool.prepare(boot_of(lab, direct()))
     executed(lab, direct(), tmp_path / "results", pool)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from gostlab.results.run_result import RunResult
-from gostlab.scheduler import eta, queue
+from gostlab.scheduler import eta, executor
 from gostlab.scheduler.eta import ActiveRun, Forecast, expected_s, sampled_s
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.path_spec import PathSpec
 from gostlab.spec.run_spec import RunSpec
-from tests.scheduler.test_queue import GOOD, Job
+from tests.scheduler.test_executor import GOOD, Job
 
 RUNS = expand(load_experiment("thesis-tunnel"), quick=True)
 SWEPT = expand(load_experiment("thesis-tunnel"))
@@ -97,7 +97,7 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
     loading_s: list[float | None] = []
     promised_s: list[float] = []
 
-    class Told(queue.RunObserver):
+    class Told(executor.RunObserver):
         def planned(self, runs: Sequence[object], done: Sequence[object]) -> None:
             heard.append(f"planned {len(runs)} {len(done)}")
 
@@ -117,7 +117,7 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
     def start(run: RunSpec, folder: Path, slot: int) -> Slow:
         return Slow(folder, GOOD, polls=40)
 
-    queue.run_all(RUNS[:2], tmp_path, (0,), start, Told())
+    executor.run_all(RUNS[:2], tmp_path, (0,), start, Told())
     assert heard[0] == "planned 2 0" and "0.5" in heard
     assert any(each is not None for each in loading_s)
     # what the first took is what the second will

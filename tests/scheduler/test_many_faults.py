@@ -42,7 +42,7 @@ from tests.offspring import (
     zombies_of_ours,
 )
 from tests.sandboxed import Lab, as_nobody, cache_at, describe, direction
-from tests.scheduler.test_queue import GOOD, Job
+from tests.scheduler.test_executor import GOOD, Job
 from tests.skips import NEEDS_ROOT
 
 pytestmark = pytest.mark.sandbox

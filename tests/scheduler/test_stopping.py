@@ -15,7 +15,7 @@ from gostlab import results
 from gostlab.analysis.stats.statistics import relative_halfwidth
 from gostlab.cli import main as cli
 from gostlab.spec.run_spec import RunSpec
-from tests.scheduler.test_queue import GOOD, Job
+from tests.scheduler.test_executor import GOOD, Job
 
 EXPERIMENT = """name: narrow
 title: Until it is narrow

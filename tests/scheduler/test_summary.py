@@ -12,7 +12,7 @@ import pytest
 from gostlab import api, results
 from gostlab.cli import common
 from gostlab.results.metrics import Retransmissions, Spread
-from gostlab.scheduler import queue as schedule
+from gostlab.scheduler import executor as schedule
 from gostlab.scheduler import summary
 from gostlab.scheduler.experiment_result import ExperimentResult
 from gostlab.scheduler.summary import MAX_REASONS, MAX_ROWS, Reason, print_summary

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gostlab import sandbox
-from gostlab.sandbox import seccomp_notify
+from gostlab.sandbox import held_syscall
 from gostlab.search.harness import SearchHarness, SearchProgress
 from gostlab.spec.expand import expand
 from tests.offspring import sandboxes
@@ -24,7 +24,7 @@ DOCUMENT = {
 @pytest.mark.sandbox
 def test_sandboxes_boot_for_the_next_batch_and_change_no_sample(tmp_path: Path) -> None:
     require_root_tree()
-    if not seccomp_notify.is_available():
+    if not held_syscall.is_available():
         pytest.skip("no seccomp listener here")
     choice, progress = sandbox.choose_machine("sandbox"), SearchProgress(4, 4.0, quiet=True)
 

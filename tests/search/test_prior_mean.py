@@ -4,7 +4,7 @@
 import pytest
 
 from gostlab.search.prior_mean import theory_inputs
-from gostlab.tcpmodel.response import cubic_throughput_bps
+from gostlab.tcpmodel.response_functions import cubic_throughput_bps
 from tests.asked import run_of
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gostlab.scheduler.queue import RunObserver, run_folder
+from gostlab.scheduler.executor import RunObserver, run_folder
 from gostlab.serve import run_pool
 from gostlab.serve.class_work import ClassWork
 from gostlab.serve.question_parser import AskedQuestion, parse_question

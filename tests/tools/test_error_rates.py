@@ -3,7 +3,7 @@
 
 import pytest
 
-from gostlab.analysis.load.published import PublishedClaim
+from gostlab.analysis.load.study import PublishedClaim
 from gostlab.analysis.stats.published_targets import AGREES, DISAGREES, TargetComparison
 from gostlab.analysis.stats.statistics import Summary
 from gostlab.spec.expand import expand

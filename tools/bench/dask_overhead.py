@@ -10,7 +10,7 @@ from typing import Any
 
 from gostlab import results
 from gostlab.cluster import dask_cluster, worker
-from gostlab.scheduler import queue
+from gostlab.scheduler import executor
 from gostlab.spec.expand import single_run
 
 WORKERS = 4
@@ -56,8 +56,8 @@ def overhead_ms() -> float:
         )
         dask_cluster.wait_for_workers(cluster, f"local:{WORKERS}", WORKERS)
         began = time.monotonic()
-        ends = queue.run_all(
-            runs, Path(scratch), cluster, cluster.start, queue.RunObserver(), beside=True
+        ends = executor.run_all(
+            runs, Path(scratch), cluster, cluster.start, executor.RunObserver(), beside=True
         )
         spent_s = time.monotonic() - began
     if any(end.outcome != "ok" for end in ends):

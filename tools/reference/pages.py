@@ -19,7 +19,7 @@ from gostlab.cli.settings_help import as_code, default_of, format_meaning
 from gostlab.registry.congestion_controls import IN_LINUX, shipped_controls
 from gostlab.registry.folders import ROOT, from_root
 from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED, declared_kernels
-from gostlab.registry.plots import drawing_files, drawing_in
+from gostlab.registry.plot_names import drawing_files, drawing_in
 from gostlab.registry.qdiscs import BOTTLENECK, QUEUE, qdisc_kinds
 from gostlab.registry.topologies import topologies
 from gostlab.registry.traffic import traffic_kinds

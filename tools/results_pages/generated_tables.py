@@ -23,12 +23,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gostlab.analysis.load.published import Study, load_study, question_keys
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import question_key, read_run_json
 from gostlab.analysis.load.runs import load_results
+from gostlab.analysis.load.study import Study, load_study, question_keys
 from gostlab.analysis.load.untrusted_json import Scalar
-from gostlab.analysis.plotting.plot import MatrixInput, find_drawing, plot_names
+from gostlab.analysis.plotting.plot_registry import MatrixInput, find_drawing, plot_names
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import Cell, MatrixResults, to_matrices
 from gostlab.analysis.stats.metrics import BY_KEY, metric_of

@@ -14,9 +14,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gostlab.analysis.load.published import Study, question_keys
 from gostlab.analysis.load.run_json import question_key, read_run_json
 from gostlab.analysis.load.runs import ExperimentFolders, load_results
+from gostlab.analysis.load.study import Study, question_keys
 from gostlab.analysis.plotting.style import save_figure
 from gostlab.analysis.report import tables
 from gostlab.analysis.report.findings import Chapter, to_chapter

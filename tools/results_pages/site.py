@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from gostlab.analysis.load.published import load_study
+from gostlab.analysis.load.study import load_study
 from gostlab.analysis.stats.table_formats import Column, Table, text_columns
 from gostlab.atomic_write import write_whole
 from gostlab.registry.folders import ROOT

@@ -16,8 +16,8 @@ from textwrap import wrap
 
 from PIL import Image
 
-from gostlab.analysis.load.published import applies_to_run, load_study
 from gostlab.analysis.load.runs import ExperimentFolders
+from gostlab.analysis.load.study import applies_to_run, load_study
 from gostlab.analysis.plotting.style import save_figure
 from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.report.report import page_template

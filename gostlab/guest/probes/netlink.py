@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from gostlab.guest.namespaces import entered_namespace
-from gostlab.registry.plugins import origin_of
+from gostlab.registry.plugin_loader import origin_of
 from gostlab.registry.qdiscs import marking_kinds
 
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4

@@ -18,8 +18,8 @@ from scipy import integrate
 from synthetic import loaded, matrices_of
 
 from gostlab.analysis.load import series
-from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.load.study import Study
 from gostlab.analysis.stats import fairness
 from gostlab.analysis.stats.cells import natural_sort_key, to_table, value_of
 from gostlab.analysis.stats.statistics import mean_of_greatest

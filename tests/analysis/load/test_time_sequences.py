@@ -12,7 +12,7 @@ import synthetic
 
 from gostlab.analysis.load import time_sequences
 from gostlab.analysis.load.run_folder import RunFolder, load_run
-from gostlab.analysis.plotting.plot import find_drawing
+from gostlab.analysis.plotting.plot_registry import find_drawing
 from gostlab.analysis.plotting.time_sequence_graph import plot_largest_connection, recovery_span_s
 from gostlab.analysis.report import page_data
 from gostlab.results import pcapng

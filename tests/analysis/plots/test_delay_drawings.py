@@ -11,10 +11,15 @@ from matplotlib.colors import LogNorm, to_hex
 from matplotlib.figure import Figure
 from synthetic import drawn, labelled, matrices_of
 
-from gostlab.analysis.load.published import Study
+from gostlab.analysis.load.study import Study
 from gostlab.analysis.plots import heatmap
 from gostlab.analysis.plotting import panel_layout
-from gostlab.analysis.plotting.plot import FigureInput, MatrixInput, ReportFigure, find_drawing
+from gostlab.analysis.plotting.plot_registry import (
+    FigureInput,
+    MatrixInput,
+    ReportFigure,
+    find_drawing,
+)
 from gostlab.analysis.plotting.style import cc_colour
 from gostlab.errors import BadInput
 

@@ -7,7 +7,7 @@ from typing import Any
 import synthetic
 from synthetic import drawn
 
-from gostlab.analysis.plotting.plot import PlotResult
+from gostlab.analysis.plotting.plot_registry import PlotResult
 from gostlab.analysis.plotting.style import save_figure
 
 SHARES = {("bbr", "cubic"): 80.0, ("cubic", "bbr"): 30.0, ("bbr", "bbr"): 50.0}

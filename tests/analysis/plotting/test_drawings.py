@@ -17,15 +17,20 @@ from matplotlib.figure import Figure
 from synthetic import drawn, words_on
 
 from gostlab.analysis import plots
-from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting import plot
-from gostlab.analysis.plotting.plot import MAX_FIGURES, ReportFigure, find_drawing, plot_names
+from gostlab.analysis.load.study import Study
+from gostlab.analysis.plotting import plot_registry
+from gostlab.analysis.plotting.plot_registry import (
+    MAX_FIGURES,
+    ReportFigure,
+    find_drawing,
+    plot_names,
+)
 from gostlab.analysis.plotting.style import lay_out
 from gostlab.analysis.report.findings import to_chapter
 from gostlab.analysis.report.report import write_report
 from gostlab.analysis.stats.cells import to_matrices
-from gostlab.registry import plots as declared
+from gostlab.registry import plot_names as declared
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import Published, load_experiment
 from gostlab.spec.yaml_source import BadInput
@@ -37,7 +42,7 @@ WORDS = sorted(declared.drawing_files())
 ROOT = Path(__file__).resolve().parents[3]
 
 PIES = """
-from gostlab.analysis.plotting.plot import Drawing, ReportFigure
+from gostlab.analysis.plotting.plot_registry import Drawing, ReportFigure
 from gostlab.analysis.plotting.style import new_figure, in_report_style
 
 @in_report_style
@@ -421,6 +426,7 @@ def test_figures_of_several_levels_say_that_their_scales_differ(tmp_path: Path) 
         synthetic.write_at(tmp_path, {"streams": streams, "weather": weather}, asked=OF_M)
     pictures = pictures_of("goodput", tmp_path)
     assert [picture.name for picture in pictures] == [
-        f"mine-goodput-{name}" for name in map(plot.file_name_part, ("weather dry", "weather wet"))
+        f"mine-goodput-{name}"
+        for name in map(plot_registry.file_name_part, ("weather dry", "weather wet"))
     ]
-    assert all(plot.OWN_SCALE in texts_of(picture.figure) for picture in pictures)
+    assert all(plot_registry.OWN_SCALE in texts_of(picture.figure) for picture in pictures)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gostlab.analysis.load.published import PublishedClaim
+from gostlab.analysis.load.study import PublishedClaim
 from gostlab.analysis.plotting.measured_vs_published import (
     agreement_caption,
     draw_measured_vs_published,

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from gostlab.analysis.load.published import to_study
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting.plot import MatrixInput, find_drawing, plot_names
+from gostlab.analysis.load.study import to_study
+from gostlab.analysis.plotting.plot_registry import MatrixInput, find_drawing, plot_names
 from gostlab.analysis.report.findings import MatrixSection, first_screen
 from gostlab.analysis.report.headline import write_headline
 from gostlab.analysis.stats import published_targets

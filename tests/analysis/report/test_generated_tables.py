@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.runs import load_results
+from gostlab.analysis.load.study import Study
 from gostlab.analysis.stats.cells import to_matrices
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment, with_repetitions

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import synthetic
 
-from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.plotting.plot import find_drawing
+from gostlab.analysis.load.study import Study
+from gostlab.analysis.plotting.plot_registry import find_drawing
 from gostlab.analysis.report.headline import write_headline
 from gostlab.analysis.stats.cells import to_matrices
 from gostlab.analysis.stats.table_formats import cc_name

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 import synthetic
 
-from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.load.series import TimeSeries
+from gostlab.analysis.load.study import Study
 from gostlab.analysis.plotting.style import new_figure, save_figure
 from gostlab.analysis.report import page_data, report
 from gostlab.analysis.report.report import figure_uris, minify_svg, svg_uri, write_report, write_run

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from gostlab.analysis.load.published import Study, load_study, question_keys
 from gostlab.analysis.load.runs import load_results
+from gostlab.analysis.load.study import Study, load_study, question_keys
 from gostlab.analysis.report.findings import Chapter, to_chapter
 from gostlab.analysis.report.report import write_report
 from gostlab.spec.expand import expand

@@ -16,8 +16,8 @@ import pytest
 import synthetic
 from matplotlib.figure import Figure
 
-from gostlab.analysis.load.published import Study, levels_equal, load_study
 from gostlab.analysis.load.runs import load_results
+from gostlab.analysis.load.study import Study, levels_equal, load_study
 from gostlab.analysis.plotting.style import save_figure
 from gostlab.analysis.report.findings import to_chapter
 from gostlab.analysis.report.report import write_report

@@ -12,9 +12,9 @@ import pytest
 import synthetic
 
 from gostlab.analysis.load import shipped_baselines
-from gostlab.analysis.load.published import PublishedClaim, Study
 from gostlab.analysis.load.runs import load_results
 from gostlab.analysis.load.shipped_baselines import ShippedMetric, parse_row, to_csv
+from gostlab.analysis.load.study import PublishedClaim, Study
 from gostlab.analysis.stats.cells import MatrixResults, to_matrices
 from gostlab.analysis.stats.metrics import METRICS
 from gostlab.analysis.stats.published_targets import (
@@ -26,7 +26,7 @@ from gostlab.analysis.stats.published_targets import (
     to_table,
     validation_verdict,
 )
-from gostlab.registry.plots import publishable_metrics
+from gostlab.registry.plot_names import publishable_metrics
 from gostlab.results.metrics import RunCluster
 from gostlab.spec.experiment import Published
 

@@ -8,8 +8,8 @@ import pytest
 import synthetic
 from synthetic import loaded
 
-from gostlab.analysis.load.published import PublishedClaim, claims_of, load_study
 from gostlab.analysis.load.runs import load_results
+from gostlab.analysis.load.study import PublishedClaim, claims_of, load_study
 from gostlab.analysis.report.report import to_chapter
 from gostlab.api.report import report
 from gostlab.registry.folders import EXPERIMENTS

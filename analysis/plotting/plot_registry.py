@@ -20,14 +20,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gostlab.analysis.load.published import Study
 from gostlab.analysis.load.run_folder import RunFolder
+from gostlab.analysis.load.study import Study
 from gostlab.analysis.plotting.factors import facets_of
 from gostlab.analysis.plotting.style import narrow_style
 from gostlab.analysis.stats.cells import Cell, MatrixResults, file_name_part, to_table
 from gostlab.analysis.stats.table_formats import Table, n_note
 from gostlab.errors import BadInput
-from gostlab.registry import plots as declared
+from gostlab.registry import plot_names as declared
 
 if TYPE_CHECKING:
     import pandas as pd

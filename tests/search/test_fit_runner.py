@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from gostlab.analysis.plotting.style import save_figure
-from gostlab.search.api import order_of, parse_settings
+from gostlab.search.fit_api import order_of, parse_settings
 from gostlab.search.fit_cli import print_fitted, window_lines
+from gostlab.search.fit_definition import FitOrder, TheoryRates
 from gostlab.search.fit_plot import fit_figure
 from gostlab.search.fitted_profile import with_bare_numbers, write_fitted
 from gostlab.search.level_set import ProposedRun
@@ -28,7 +29,6 @@ from gostlab.search.observations import (
 )
 from gostlab.search.parameters import extend_range, read_all_free, read_word
 from gostlab.search.prior_mean import theory_inputs
-from gostlab.search.problem import FitOrder, TheoryRates
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.fit_record import FitRecord, FittedParameter, FittedRow, TradeOff
 from gostlab.spec.profile import load_profile

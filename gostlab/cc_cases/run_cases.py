@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import api, results
-from gostlab.cc_cases import pictures, scenarios
+from gostlab.cc_cases import case_plots, scenarios
 from gostlab.cc_cases.bbr_draft import BBR
 from gostlab.cc_cases.bbr_draft import STANDARD as BBR_STANDARD
 from gostlab.cc_cases.case import FAILED, NOT_APPLICABLE, Case, CaseFinding, CaseOutcome, CaseResult
@@ -282,7 +282,7 @@ def draw_picture(result: CaseResult, folder: Path) -> Path | None:
         run = results.read_run(run_folder)
         if run is not None:
             ends[run_folder] = RunResult.read(run_folder, run)
-    return pictures.draw_case(result, folder / f"{result.case.name}.png", ends)
+    return case_plots.draw_case(result, folder / f"{result.case.name}.png", ends)
 
 
 def kernel_version() -> str:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gostlab.sandbox import seccomp_notify
+from gostlab.sandbox import held_syscall
 from gostlab.sandbox.host_limits import available_memory
 from gostlab.sandbox.uml import COPIES, Guest, RunBoot
 
@@ -65,7 +65,7 @@ class CopiedProcess:
 
 
 def boot_template(
-    boot: RunBoot, folder: Path, cpu: int, channel: seccomp_notify.ListenerChannel
+    boot: RunBoot, folder: Path, cpu: int, channel: held_syscall.ListenerChannel
 ) -> Template:
     """Boot a guest that is copied. Raises MachineError or OSError."""
     guest = boot.boot(folder, cpu, channel, copies=MAX_COPIES, living_copies=MAX_LIVING_COPIES)
@@ -123,7 +123,7 @@ class Template:
         process = order_copy(self.guest, held, self._made)
         memory = self.guest.memory.shared_by(folder)
         copy = self.guest.copied(process, folder, memory)
-        copy.held = seccomp_notify.HeldCall(held.listener, process.pid)
+        copy.held = held_syscall.HeldCall(held.listener, process.pid)
         self._copies.append(copy)
         return copy
 
@@ -134,7 +134,7 @@ class Template:
         shutil.copyfile(self.folder / "log.txt", folder / "log.txt")
 
 
-def order_copy(template: Guest, held: seccomp_notify.HeldCall, number: int) -> CopiedProcess:
+def order_copy(template: Guest, held: held_syscall.HeldCall, number: int) -> CopiedProcess:
     """Let a template make a copy; return it once it waits at its call. Raises OSError."""
     deadline = time.monotonic() + MAX_COPY_S
     if not held.order(number):

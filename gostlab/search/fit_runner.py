@@ -12,8 +12,8 @@ import numpy as np
 from gostlab import __version__
 from gostlab.results import metrics
 from gostlab.search import level_set
+from gostlab.search.fit_definition import MATRIX, FitOrder, TheoryRates
 from gostlab.search.harness import SearchHarness
-from gostlab.search.problem import MATRIX, FitOrder, TheoryRates
 from gostlab.spec.fit_record import FIT, JUDGE, FitRecord, FittedParameter, FittedRow, TradeOff
 from gostlab.spec.settings import show_level
 from gostlab.spec.yaml_source import BadInput

@@ -20,7 +20,7 @@ from gostlab.spec.profile import Profile
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.settings import Setting, merge_layers, read_override
 from gostlab.spec.units import parse_rate, parse_share
-from gostlab.tcpmodel.response import bdp_bytes
+from gostlab.tcpmodel.response_functions import bdp_bytes
 
 MATRIX = "fit"
 # A short run lasts a sixth of a full-length one, but at least this many RTTs and seconds, which a

@@ -17,7 +17,7 @@ from gostlab import results, sandbox
 from gostlab.analysis.load.run_folder import RunFolder, load_run
 from gostlab.results.run_result import RunResult
 from gostlab.sandbox import MachineError
-from gostlab.scheduler import queue
+from gostlab.scheduler import executor
 from gostlab.spec.expand import expand
 from gostlab.spec.experiment import load_experiment
 from gostlab.spec.run_spec import RunSpec
@@ -62,7 +62,7 @@ def well(run: RunSpec, folder: Path, slot: int) -> Job:
 def run_all(
     tmp_path: Path, todo: list[RunSpec], start: Callable, slots=(0, 1), **kw
 ) -> list[RunResult]:
-    return queue.run_all(todo, tmp_path, slots, start, queue.RunObserver(), **kw)
+    return executor.run_all(todo, tmp_path, slots, start, executor.RunObserver(), **kw)
 
 
 def started_of(tmp_path: Path, todo: list[RunSpec]) -> list[int]:
@@ -94,7 +94,7 @@ def test_the_next_run_starts_before_the_folder_of_the_last_one_is_complete(
 
     def start(run: RunSpec, folder: Path, slot: int) -> Job:
         if run.repetition == 2:
-            complete.append((queue.run_folder(todo[0], tmp_path) / "status.json").exists())
+            complete.append((executor.run_folder(todo[0], tmp_path) / "status.json").exists())
         return well(run, folder, slot)
 
     run_all(tmp_path, todo, start, slots=(0,))
@@ -113,7 +113,7 @@ def test_a_run_that_has_ended_is_kept_where_the_next_one_cannot_start(
     monkeypatch.setattr(results, "check_space", check_space)
     with pytest.raises(results.ResultsError):
         run_all(tmp_path, todo, well, slots=(0,))
-    assert results.is_finished(queue.run_folder(todo[0], tmp_path), todo[0])
+    assert results.is_finished(executor.run_folder(todo[0], tmp_path), todo[0])
 
 
 def test_a_slot_that_stays_free_is_reported_at_each_end(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_the_end_of_a_process_is_noticed_by_an_event_and_not_by_polling(
         threading.Timer(0.1, os.write, (jobs[-1].end, b"x")).start()
         return jobs[-1]
 
-    [end] = queue.run_all(runs(1), tmp_path, [0], start, queue.RunObserver())
+    [end] = executor.run_all(runs(1), tmp_path, [0], start, executor.RunObserver())
 
     assert end.outcome == "ok" and jobs[0].polls < 5
 
@@ -328,7 +328,7 @@ def test_the_end_of_a_process_is_noticed_by_an_event_and_not_by_polling(
 def test_a_wake_up_from_another_thread_is_noticed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "REPORT_INTERVAL_S", 60.0)
+    monkeypatch.setattr(executor, "REPORT_INTERVAL_S", 60.0)
     wake_fd, waker = os.pipe()
     stop = threading.Event()
 
@@ -341,6 +341,6 @@ def test_a_wake_up_from_another_thread_is_noticed_at_once(
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        queue.run_all(
-            *(runs(1), tmp_path, [0], start, queue.RunObserver()), look=look, wake_fd=wake_fd
+        executor.run_all(
+            *(runs(1), tmp_path, [0], start, executor.RunObserver()), look=look, wake_fd=wake_fd
         )

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from gostlab.errors import BadInput
-from gostlab.plugin_check.battery import FAILED, NOT_APPLICABLE, STEPS, StepOutcome, check_plugin
+from gostlab.plugin_check.check_steps import (
+    FAILED,
+    NOT_APPLICABLE,
+    STEPS,
+    StepOutcome,
+    check_plugin,
+)
 from gostlab.plugin_check.discovery import all_plugins
 from gostlab.profile_import.import_cli import guess_format, read_recording
 from gostlab.registry.folders import ROOT

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.cli.settling import Settling, cubic_epoch_of_run_s, find_settling
+from gostlab.cli.settling_time import Settling, cubic_epoch_of_run_s, find_settling
 from tests.asked import run_of
 from tests.lab_command import Typed
 

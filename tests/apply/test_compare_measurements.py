@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.apply.own_measurements import OwnComparison, compare_own
+from gostlab.apply.compare_measurements import OwnComparison, compare_own
 from gostlab.cli import main
 from gostlab.errors import BadInput
 from tests.analysis import synthetic

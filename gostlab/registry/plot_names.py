@@ -13,7 +13,7 @@ from typing import Any
 from gostlab.errors import BadInput
 from gostlab.registry.folders import ANALYSIS, DRAWINGS, from_root
 from gostlab.registry.installed_plugins import installed
-from gostlab.registry.plugins import import_file, import_installed
+from gostlab.registry.plugin_loader import import_file, import_installed
 
 # The folders of plots, one plot per file. A test may add a folder.
 DRAWING_FOLDERS: tuple[Path, ...] = (DRAWINGS,)
@@ -46,7 +46,7 @@ def drawing_in(plot: str, path: Path) -> Any:
     if getattr(drawing, "word", None) != plot:
         raise BadInput(
             f'{from_root(path)}: no drawing {plot}: it must have DRAWING = Drawing("{plot}", …)'
-            " (analysis/plotting/plot.py says how)"
+            " (analysis/plotting/plot_registry.py says how)"
         )
     return drawing
 

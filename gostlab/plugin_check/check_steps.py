@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab.errors import BadInput
-from gostlab.plugin_check.bench import NotApplicable, PluginBench, PluginFault
+from gostlab.plugin_check.check_runs import NotApplicable, PluginBench, PluginFault
 from gostlab.plugin_check.discovery import STEPS as STEPS
 from gostlab.plugin_check.discovery import bench_for, steps_of
 

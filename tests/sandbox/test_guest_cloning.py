@@ -15,7 +15,7 @@ import pytest
 
 from gostlab import results, sandbox
 from gostlab.install import landlock
-from gostlab.sandbox import seccomp_notify, standby, template, uml
+from gostlab.sandbox import guest_cloning, held_syscall, standby, uml
 from gostlab.sandbox.host_limits import AvailableMemory
 from gostlab.sandbox.standby import StandbyPool
 from tests.lab_command import ROOT
@@ -28,7 +28,7 @@ from tests.skips import require_root_tree
 @pytest.fixture(autouse=True)
 def root_and_hold() -> None:
     require_root_tree()
-    if not seccomp_notify.is_available():
+    if not held_syscall.is_available():
         pytest.skip("no seccomp listener here")
 
 
@@ -124,9 +124,9 @@ with open("/run/gostlab/answers", "w") as file:
 @pytest.mark.skipif(landlock.landlock_abi() < 1, reason="no Landlock here")
 def test_a_copy_may_not_write_to_the_folder_of_another(lab: Lab, tmp_path: Path) -> None:
     boot = replace(boot_of(lab, direct()), argv=("/usr/bin/python3", "-c", INTRUDER))
-    cpu, channel = sandbox.usable_cpus()[0], seccomp_notify.ListenerChannel()
+    cpu, channel = sandbox.usable_cpus()[0], held_syscall.ListenerChannel()
     (tmp_path / "template").mkdir()
-    booted = template.boot_template(boot, tmp_path / "template", cpu, channel)
+    booted = guest_cloning.boot_template(boot, tmp_path / "template", cpu, channel)
     wait_until(lambda: booted.is_ready)
     copies = [booted.copy(cpu) for _ in range(2)]
     for copy, other in zip(copies, reversed(copies), strict=True):
@@ -170,7 +170,9 @@ def test_a_killed_template_leaves_the_runs_of_its_copies_alone(
 def test_a_failure_to_copy_boots(
     lab: Lab, tmp_path: Path, pool: StandbyPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(template, "available_memory", lambda: AvailableMemory(8, "this machine"))
+    monkeypatch.setattr(
+        guest_cloning, "available_memory", lambda: AvailableMemory(8, "this machine")
+    )
     executed(lab, direct(), tmp_path / "results", pool)
     assert pool.taken == 0
 
@@ -179,13 +181,13 @@ def test_a_failure_to_copy_boots(
 def test_a_copy_that_cannot_begin_is_reaped_and_the_run_boots(
     lab: Lab, tmp_path: Path, pool: StandbyPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lay_out = template.Template._lay_out
+    lay_out = guest_cloning.Template._lay_out
 
-    def without_folder(self: template.Template, folder: Path) -> None:
+    def without_folder(self: guest_cloning.Template, folder: Path) -> None:
         lay_out(self, folder)
         folder.rename(folder.with_name("elsewhere"))
 
-    monkeypatch.setattr(template.Template, "_lay_out", without_folder)
+    monkeypatch.setattr(guest_cloning.Template, "_lay_out", without_folder)
     executed(lab, direct(), tmp_path / "results", pool)
     assert pool.taken == 0
 
@@ -194,7 +196,7 @@ def test_a_copy_that_cannot_begin_is_reaped_and_the_run_boots(
 def test_a_template_that_is_used_up_makes_room_for_another(
     lab: Lab, tmp_path: Path, pool: StandbyPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(template, "MAX_COPIES", 2)
+    monkeypatch.setattr(guest_cloning, "MAX_COPIES", 2)
     for seed in range(1, 8):
         executed(lab, direct(seed), tmp_path / "results", pool)
         wait_until(lambda: pool.ready == pool.waiting)
@@ -205,7 +207,7 @@ def test_a_template_that_is_used_up_makes_room_for_another(
 def test_more_than_can_live_at_a_time_boot(
     lab: Lab, tmp_path: Path, pool: StandbyPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(template, "MAX_LIVING_COPIES", 1)
+    monkeypatch.setattr(guest_cloning, "MAX_LIVING_COPIES", 1)
     runs = [started(lab, tmp_path / f"{number}", pool)[0] for number in range(3)]
     assert [guest.wait() for guest in runs] == [0, 0, 0]
 

@@ -15,7 +15,7 @@ from gostlab.scheduler.cell_result import CellResult
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.tcp_windows import flow_windows
 from gostlab.tcpmodel.mean_median import mean, median
-from gostlab.tcpmodel.response import bdp_bytes, cubic_epoch_s
+from gostlab.tcpmodel.response_functions import bdp_bytes, cubic_epoch_s
 from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 MAX_SLICES, MIN_SLICES = 20, 8  # number of slices of the measured part

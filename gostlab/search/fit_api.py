@@ -13,8 +13,9 @@ from gostlab.analysis.plotting import style
 from gostlab.errors import require_bounds
 from gostlab.profile_import.profile_writer import check_output, profile_name
 from gostlab.registry.folders import OWN_PROFILES
-from gostlab.search.fit import experiment_document, fit_order
+from gostlab.search.fit_definition import FitOrder
 from gostlab.search.fit_plot import fit_figure
+from gostlab.search.fit_runner import experiment_document, fit_order
 from gostlab.search.fitted_profile import write_fitted
 from gostlab.search.harness import SearchHarness, SearchProgress
 from gostlab.search.observations import (
@@ -30,7 +31,6 @@ from gostlab.search.parameters import (
     extend_range,
     read_word,
 )
-from gostlab.search.problem import FitOrder
 from gostlab.spec import profile as profiles
 from gostlab.spec.experiment import MAX_SEED
 from gostlab.spec.fit_record import FIT, FitRecord
