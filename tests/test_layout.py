@@ -198,6 +198,7 @@ PUBLIC = (
     "gostlab.scheduler.cell_result",
     "gostlab.scheduler.summary",
     "gostlab.install.locate",  # the programs that there are
+    "gostlab.install.parts_json",
 )
 # Features that measure the machine, look after it or run a guest otherwise reach further in.
 INSIDE = {

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypedDict
 from unittest.mock import patch
 
 import gostlab
@@ -150,6 +150,13 @@ def digest(path: Path) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+class PinnedRun(TypedDict):
+    """An entry of the pinned runs: the digests of its parts and of its files."""
+
+    parts: dict[str, str | None]
+    files: dict[str, str]
+
+
 def read_parts(folder: Path, kernel: Path) -> dict[str, str | None]:
     """Return the digests of the parts that a run was made with."""
     with suppress(FileNotFoundError):
@@ -165,7 +172,7 @@ def read_parts(folder: Path, kernel: Path) -> dict[str, str | None]:
 
 def make_runs(
     results: Path, matrices: Collection[str] = ()
-) -> tuple[dict[str, dict[str, object]], dict[str, str]]:
+) -> tuple[dict[str, PinnedRun], dict[str, str]]:
     """Make the runs of some matrices, or of all, whose parts are on this machine.
 
     Return the parts and digests by run, and why runs were skipped by run.
@@ -186,7 +193,7 @@ def make_runs(
     if not possible:
         return {}, skipped
     experiment = gostlab.Experiment.from_file(EXPERIMENT, machine="sandbox", matrices=possible)
-    results_by_run = {}
+    results_by_run: dict[str, PinnedRun] = {}
     for result in experiment.run(results, progress=True):
         files = sorted(path for path in result.folder.iterdir() if path.is_file())
         results_by_run[result.name] = {
@@ -196,7 +203,7 @@ def make_runs(
     return results_by_run, skipped
 
 
-def explain_parts(pinned: Mapping[str, Any], actual: Mapping[str, Any]) -> str | None:
+def explain_parts(pinned: PinnedRun, actual: PinnedRun) -> str | None:
     """Return which parts of a run are not those that it was pinned with, or None."""
     others = actual["parts"] and different_keys(pinned["parts"], actual["parts"])
     return f"pinned with another {' and '.join(others)}" if others else None
@@ -204,7 +211,7 @@ def explain_parts(pinned: Mapping[str, Any], actual: Mapping[str, Any]) -> str |
 
 def compare_runs(comparison: Comparison, results: Path, matrices: Collection[str] = ()) -> None:
     """Make runs and compare each file; of all matrices, compare the report's tables too."""
-    pinned = json.loads(RUNS.read_text("utf-8"))
+    pinned: dict[str, PinnedRun] = json.loads(RUNS.read_text("utf-8"))
     results_by_run, skipped = make_runs(results, matrices)
     comparison.notes += [f"{name}: skipped: {reason}" for name, reason in skipped.items()]
     excuses = {
@@ -213,8 +220,9 @@ def compare_runs(comparison: Comparison, results: Path, matrices: Collection[str
     }
     removed = () if matrices else pinned.keys() - results_by_run.keys() - skipped.keys()
     for name in sorted({*results_by_run, *removed}):
-        before, now = pinned.get(name, {}), results_by_run.get(name, {})
-        comparison.compare(name, before.get("files"), now.get("files"), excuses.get(name))
+        before, now = pinned.get(name), results_by_run.get(name)
+        old_files, new_files = before and before["files"], now and now["files"]
+        comparison.compare(name, old_files, new_files, excuses.get(name))
     if any(map(is_reported, skipped)):
         comparison.notes.append("tables: skipped with their runs")
     elif not matrices:

@@ -127,25 +127,33 @@ def judge_matrix(
 def judge_cell(bound: Bound, cells: Sequence[CellRuns]) -> Judgement:
     """Judge an expectation of one cell."""
     cell, expectation = cells[bound.subject], bound.expectation
-    common: dict[str, Any] = {
-        "matrix": cell.matrix,
-        "cell": cell.label,
-        "text": expectation.text,
-        "flow": bound.flow if bound.flow and not expectation.subject.prefix else "",
-        "runs": len(cell.runs),
-    }
+    flow = bound.flow if bound.flow and not expectation.subject.prefix else ""
     if expectation.of_median:
-        return Judgement(**common, **judge_median(bound, cells))
+        state, value, reason = judge_median(bound, cells)
+        return Judgement(
+            matrix=cell.matrix,
+            cell=cell.label,
+            text=expectation.text,
+            state=state,
+            value=value,
+            reason=reason,
+            flow=flow,
+            runs=len(cell.runs),
+        )
     others = {} if bound.reference is None else by_repetition(cells[bound.reference].runs)
     measured = [measure(bound, run, others.get(repetition_of(run))) for run in cell.runs]
     worst = min(measured, key=lambda each: (each.is_met, each.margin))
     return Judgement(
-        **common,
+        matrix=cell.matrix,
+        cell=cell.label,
+        text=expectation.text,
         state=PASSED if worst.is_met else FAILED,
         value=show_value(expectation.subject, worst.run, worst.value),
         reason=worst.reason,
         run=worst.run.name,
         folder=str(worst.run.folder),
+        flow=flow,
+        runs=len(cell.runs),
     )
 
 
@@ -244,8 +252,8 @@ def is_within(distance: float, limit: Limit, value: float) -> bool:
     return distance > 0
 
 
-def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> dict[str, Any]:
-    """Judge an expectation of the median: its whole 95 % interval must meet it."""
+def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> tuple[str, str, str]:
+    """Return the state, value and reason of the median: its whole 95 % interval must be right."""
     expectation, cell = bound.expectation, cells[bound.subject]
     alike = copies((run.folder, run.goodput_mbit) for run in cell.runs if run.counts)
     others = {} if bound.reference is None else by_repetition(cells[bound.reference].runs)
@@ -260,7 +268,7 @@ def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> dict[str, Any]:
         if subject_value.value is None or subject_value.scale is None
     ]
     if missing:
-        return {"state": FAILED, "value": "", "reason": missing[0].reason}
+        return FAILED, "", missing[0].reason
     values = [
         (subject_value.value or 0.0, subject_value.scale or 0.0) for subject_value in measured
     ]
@@ -270,7 +278,7 @@ def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> dict[str, Any]:
         low, high = interval_of([distance_to(value, end, scale) for value, scale in values])
         if low is None or high is None:
             few = f"{len(values)} different runs: too few for an interval"
-            return {"state": FAILED, "value": value_text, "reason": few}
+            return FAILED, value_text, few
         is_met = is_within(low, end.limit, values[0][0])
         by = show_difference(expectation.subject, low if is_met else high, 0)
         reason = f"by {by}" if is_met else f"missed by {by}"
@@ -278,7 +286,7 @@ def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> dict[str, Any]:
             reason = "undecided: the limit lies within the interval"
         verdicts.append((is_met, low, reason))
     is_met, _, reason = min(verdicts)
-    return {"state": PASSED if is_met else FAILED, "value": value_text, "reason": reason}
+    return PASSED if is_met else FAILED, value_text, reason
 
 
 def interval_of(values: Sequence[float]) -> tuple[float | None, float | None]:

@@ -277,9 +277,19 @@ class Experiment(Plan):
             watcher = stack.enter_context(shown.progress_on_stderr(self.name, quiet=False))
         elif callable(progress):
             watcher = ProgressCallback(progress)
-        options: dict[str, Any] = {"jobs": jobs, "gost": gost, "retry_failed": retry_failed}
-        options |= {"progress": watcher, "workers": workers, "held": stack, "kept": kept}
-        return Running(self, partial(execute_plans, [self], Path(results), **options))
+        execute = partial(
+            execute_plans,
+            [self],
+            Path(results),
+            jobs=jobs,
+            gost=gost,
+            retry_failed=retry_failed,
+            progress=watcher,
+            workers=workers,
+            held=stack,
+            kept=kept,
+        )
+        return Running(self, execute)
 
 
 def run_together(

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from gostlab.guest.reset_clock import reset_virtual_clock
 
@@ -36,9 +36,31 @@ SEED = 1
 READ_EVERY_S = 0.1  # interval of reads if nothing waits for a state
 ROUTES = {"a": "route add default via 10.0.1.2", "b": "route add default via 10.0.2.2"}
 ADDRESSES = {"a": {"a0": "1.1"}, "r": {"ra": "1.2", "rb": "2.2"}, "b": {"b0": "2.1"}}
-SHAPED = (("rb", "path"), ("ra", "acks"))
 
-Scenario = dict[str, Any]
+# What the sender's program wants to send: [s, bit/s] from a time on; None: as much as it can.
+AppRates = list[list[Any]]
+
+
+class PathChange(TypedDict):
+    """A change of a scenario, once: after a time, and in a state if it names one."""
+
+    after_s: float
+    state: NotRequired[str]
+    path: NotRequired[str]  # tc's words
+    acks: NotRequired[str]
+    app: NotRequired[AppRates]
+
+
+class Scenario(TypedDict):
+    """The contents of scenario.json."""
+
+    seconds: float
+    path: str  # tc's words of the bottleneck, and of the way back
+    acks: str
+    app: NotRequired[AppRates]
+    when: NotRequired[list[PathChange]]
+    cc: str
+    module: str
 
 
 def run(command: str, stdin: str = "") -> None:
@@ -58,8 +80,8 @@ def build_network(scenario: Scenario) -> None:
         for dev in addresses:
             run(f"ip netns exec {name} ethtool -K {dev} tso off gso off gro off")
         run(f"ip netns exec {name} sysctl -qw {SYSCTLS}")
-    for dev, key in SHAPED:
-        shape(dev, scenario[key])
+    for dev, qdisc in (("rb", scenario["path"]), ("ra", scenario["acks"])):
+        shape(dev, qdisc)
 
 
 def shape(dev: str, qdisc: str, verb: str = "replace") -> None:
@@ -89,7 +111,7 @@ def connect(cc: str) -> tuple[socket.socket, socket.socket]:
     return sender, server.accept()[0]
 
 
-def wanted_bytes(app: list[Any], at_s: float) -> float:
+def wanted_bytes(app: AppRates, at_s: float) -> float:
     """Return how much the program has wanted to send by then; infinite if all that it can."""
     total = 0.0
     for (start_s, rate), (end_s, _) in zip(app, [*app[1:], (1e9, 0)], strict=True):
@@ -133,10 +155,9 @@ def send(scenario: Scenario, rows_file: Path, counters_file: Path) -> None:
                 if change.get("state") not in (None, state):
                     continue
                 when.remove(change)
-                for dev, key in SHAPED:
-                    if key in change:
-                        verb = "replace" if "tbf" in change[key] else "change"
-                        shape(dev, change[key], verb)
+                for dev, qdisc in (("rb", change.get("path")), ("ra", change.get("acks"))):
+                    if qdisc is not None:
+                        shape(dev, qdisc, "replace" if "tbf" in qdisc else "change")
                 if "app" in change:
                     app, app_from_s, base = change["app"], at_s, sent
         rows.write(os.read(states, 1 << 20))
@@ -155,7 +176,7 @@ def last_state(lines: bytes) -> str | None:
 
 def main(argv: list[str]) -> int:
     folder = Path(argv[1])
-    scenario = json.loads((folder / "scenario.json").read_text())
+    scenario: Scenario = json.loads((folder / "scenario.json").read_text())
     parameter = Path(f"/sys/module/{scenario['module']}/parameters/gostlab_every_ack")
     parameter.write_text("1")
     build_network(scenario)

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from gostlab import results, safe_read, sandbox
 from gostlab.cc_cases.case import NeverHappened, NotShown
+from gostlab.cc_cases.in_guest import AppRates, PathChange, Scenario
 from gostlab.guest.probes.cc_state import parse_state_line
 from gostlab.install.kernel_modules import KernelModule
 from gostlab.registry.congestion_controls import kernel_name, module_name
@@ -34,12 +35,30 @@ LIMIT_S = 300.0  # CPU time of a scenario
 MAX_WAIT_S = 1.0
 ROWS, COUNTERS = "rows", "netstat"
 
+
 # Scenarios by name: what differs from a path of 12 Mbit/s, 40 ms and 400 packets.
-PLAIN = {
+class ScenarioPath(TypedDict):
+    path: str  # tc's words
+    acks: str
+
+
+PLAIN: ScenarioPath = {
     "path": f"netem rate {RATE_BPS:.0f} limit 400",
     "acks": f"netem delay {1000 * RTT_S:.0f}ms limit 100000",
 }
-SCENARIOS: Mapping[str, Mapping[str, Any]] = {
+
+
+class ScenarioChange(TypedDict, total=False):
+    """Represent what of a scenario differs from PLAIN."""
+
+    seconds: Required[float]
+    path: str
+    acks: str
+    app: AppRates
+    when: list[PathChange]
+
+
+SCENARIOS: Mapping[str, ScenarioChange] = {
     "loss in startup": {
         "seconds": 4,
         "path": "netem rate 40000000 limit 400",
@@ -181,7 +200,7 @@ class Trace:
         return [state for state, _ in itertools.groupby(row["state"] for row in self.rows)]
 
 
-def scenario_json(name: str, cc: str) -> dict[str, Any]:
+def scenario_json(name: str, cc: str) -> Scenario:
     """Return what the guest needs to run a scenario."""
     return {**PLAIN, **SCENARIOS[name], "cc": kernel_name(cc), "module": module_name(cc)}
 
@@ -204,7 +223,7 @@ def read_ascii_lines(file: Path) -> list[str]:
 
 
 def start_guest(
-    kernel: Path, module: KernelModule, scenario: dict[str, Any], folder: Path, cpu: int
+    kernel: Path, module: KernelModule, scenario: Scenario, folder: Path, cpu: int
 ) -> uml.Guest:
     """Start a guest that runs one scenario. Raises MachineError, OSError."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,13 +6,14 @@ parser. So the user's own settings, experiments and congestion controls are offe
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gostlab.cli.common import EXIT_OK, declare_argument, verb
 from gostlab.errors import BadInput
 from gostlab.registry.folders import EXPERIMENTS, PROFILES
 from gostlab.spec import settings
+from gostlab.spec.yaml_source import JsonSchema
 
 SHELLS = ("bash", "zsh", "fish")
 # Names of the programs to complete, without their folder, so ./lab is included.
@@ -106,7 +107,7 @@ def values_of(setting: str) -> list[str]:
     return sorted(set(enumerated_values(field.read.schema))) if field else []
 
 
-def enumerated_values(schema: Mapping[str, Any]) -> Iterator[str]:
+def enumerated_values(schema: JsonSchema) -> Iterator[str]:
     """Return the enumerated values of a JSON schema and of its alternatives."""
     yield from (str(value) for value in schema.get("enum", ()))
     for alternative in schema.get("anyOf", ()):

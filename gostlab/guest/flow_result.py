@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
 from gostlab.results.metrics import jain_index
-from gostlab.results.rows import FlowRow
+from gostlab.results.rows import FlowRow, RoundTripsRow, WholeFlow
 from gostlab.tcpmodel.mean_median import median
 
 PING_BYTES = 64  # size of a ping flow's requests and replies
@@ -31,32 +31,6 @@ class FlowInterval:
     retransmits: int | None = None
     lost_datagrams: int | None = None
     sent_datagrams: int | None = None
-
-
-class WholeFlow(TypedDict):
-    """The counts of a flow over all of its time, if only a part is measured."""
-
-    goodput_bps: float
-    seconds: float
-    bytes: int
-    retransmits: int | None
-    lost_datagrams: int | None
-    sent_datagrams: int | None
-
-
-class RoundTrips(TypedDict):
-    """The round trips of a ping flow."""
-
-    over: str  # udp | tcp
-    program: str
-    sent: int
-    lost: int
-    min_ms: float
-    mean_ms: float
-    median_ms: float
-    p95_ms: float
-    p99_ms: float
-    max_ms: float
 
 
 class FetchTimes(TypedDict):
@@ -147,7 +121,7 @@ class FlowResult:
     lost_datagrams: int | None  # udp
     sent_datagrams: int | None  # datagrams of which lost_datagrams were lost
     offered_bps: float | None = None  # udp, tcp at a rate: rate of the payload that was sent
-    round_trips: RoundTrips | None = None  # ping
+    round_trips: RoundTripsRow | None = None  # ping
     fetches: Sequence[FetchTimes] | None = None  # short, by size
     transfer: Transfer | None = None
     on_off: OnOff | None = None

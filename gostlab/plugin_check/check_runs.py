@@ -16,7 +16,9 @@ from gostlab.errors import Complaint
 from gostlab.install.locate import MissingPart
 from gostlab.results import known_files, read_object, read_series
 from gostlab.results.duplicate_runs import samples_digest
+from gostlab.results.rows import FlowRow
 from gostlab.results.run_result import RunResult
+from gostlab.spec.checks import CheckRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]*")
 MAX_DESCRIPTION = 100  # characters of a table's cell
@@ -120,11 +122,11 @@ def check_same(one: RunResult, other: RunResult) -> None:
     require(flows[0] == flows[1], f"two runs of one seed differ in flows.json: {one.folder}")
 
 
-def checks_of(run: RunResult) -> list[Mapping[str, Any]]:
+def checks_of(run: RunResult) -> list[CheckRow]:
     return list((read_object(run.folder / "fidelity.json") or {}).get("checks", []))
 
 
-def flows_of(run: RunResult) -> list[Mapping[str, Any]]:
+def flows_of(run: RunResult) -> list[FlowRow]:
     return list((read_object(run.folder / "flows.json") or {}).get("flows", []))
 
 

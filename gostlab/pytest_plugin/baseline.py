@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gostlab.atomic_write import write_whole
 from gostlab.errors import BadInput
@@ -17,7 +16,7 @@ from gostlab.results.duplicate_runs import samples_digest
 # Metrics that tell a reader of the diff what changed; the digest covers every sample.
 METRICS = ("goodput", "retr", "wan", "srtt_median_ms", "srtt_p95_ms", "queue_delay_p95_ms")
 ADVICE = "if that is meant: pytest --gostlab-update, and review the diff"
-Entry = dict[str, Any]
+Entry = dict[str, str | float | None]
 
 
 @dataclass

@@ -5,7 +5,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -13,6 +13,7 @@ from typing import Any, TypedDict, cast
 from gostlab import results, safe_read, sandbox
 from gostlab.install import locate
 from gostlab.results import ResultsError
+from gostlab.results.rows import FlowRow
 from gostlab.sandbox import uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
 from gostlab.sandbox.rootfs import OwnRoot, own_root
@@ -132,7 +133,7 @@ def replay(folder: Path) -> RunReplay:
 class ReplayFile(TypedDict):
     """The contents of replay.json, if the script ran."""
 
-    flows: list[dict[str, Any]]
+    flows: list[FlowRow]
     qdiscs_before: dict[str, str]
     qdiscs_after: dict[str, str]
 
@@ -157,11 +158,14 @@ def compare_replay(
         for flow in run.flows
         if flow.connects_at_start
     }
-    flows = [{**row, **row.get("whole", {}), **launched.get(row["name"], {})} for row in rows]
+    whole_rows = [
+        cast("FlowRow", {**row, **row.get("whole", {}), **launched.get(row["name"], {})})
+        for row in rows
+    ]
     environment = cast("RunEnvironment", results.read_object(folder / "env.json") or {})
     again = {flow["name"]: flow for flow in replayed["flows"]}
     compared = [
-        metric for flow in flows for metric in compare_flow(run, flow, again.get(flow["name"], {}))
+        metric for flow in whole_rows for metric in compare_flow(run, flow, again[flow["name"]])
     ]
     compared += compare_paths(environment, replayed)
     return RunReplay(run.name, tuple(compared), notes_on(run, environment, kernel, root))
@@ -205,9 +209,7 @@ def notes_on(
     return tuple(notes)
 
 
-def compare_flow(
-    run: RunSpec, flow: Mapping[str, Any], again: Mapping[str, Any]
-) -> list[ComparedMetric]:
+def compare_flow(run: RunSpec, flow: FlowRow, again: FlowRow) -> list[ComparedMetric]:
     """Compare a flow's times, goodput and counts, except counts that the lab itself takes."""
     steady = run.path.is_steady and len(run.flows) == 1
     tolerance = STEADY_TOLERANCE if steady else CHANCE_TOLERANCE
@@ -226,12 +228,13 @@ def compare_flow(
     compared.append(ComparedMetric(f"{name}: goodput", expected_bps, actual_bps, "bit/s", close))
     # A full bottleneck may drop as many packets as it holds at once.
     burst = max(1, *(direction.buffer_pkts or 1 for direction in run.path))
-    for key in ("retransmits", "lost_datagrams"):
-        if flow.get(key) is not None:
-            count, other = flow[key], again.get(key)
+    for label, count, other in (
+        ("retransmits", flow.get("retransmits"), again.get("retransmits")),
+        ("lost datagrams", flow.get("lost_datagrams"), again.get("lost_datagrams")),
+    ):
+        if count is not None:
             same = other is not None and counts_agree(count, other, burst)
-            metric = f"{name}: {key.replace('_', ' ')}"
-            compared.append(ComparedMetric(metric, count, other, "packets", same))
+            compared.append(ComparedMetric(f"{name}: {label}", count, other, "packets", same))
     return compared
 
 

@@ -66,6 +66,32 @@ class SocketRow(TypedDict):
     bbr: NotRequired[BbrState | None]
 
 
+class RoundTripsRow(TypedDict):
+    """The round trips of a ping flow."""
+
+    over: str  # udp | tcp
+    program: str
+    sent: int
+    lost: int
+    min_ms: float
+    mean_ms: float
+    median_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class WholeFlow(TypedDict):
+    """The counts of a flow over all of its time, if only a part is measured."""
+
+    goodput_bps: float
+    seconds: float
+    bytes: int
+    retransmits: int | None
+    lost_datagrams: int | None
+    sent_datagrams: int | None
+
+
 class FlowRow(TypedDict):
     """The result of a flow: an entry of flows.json, of any type of traffic."""
 
@@ -82,6 +108,8 @@ class FlowRow(TypedDict):
     counted_by: NotRequired[str]
     lost_datagrams: NotRequired[int | None]
     sent_datagrams: NotRequired[int | None]
+    round_trips: NotRequired[RoundTripsRow]
+    whole: NotRequired[WholeFlow]
 
 
 class LegRow(TypedDict):

@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gostlab.errors import LAB_IN_GUEST
 from gostlab.install.kernel_modules import KernelModule
+from gostlab.install.parts_json import PartsJson, TunnelJson
 from gostlab.install.rootfs import GuestRoot, require_root
 from gostlab.registry.folders import CODE, ROOT, TOPOLOGY_FILE, cache_folder
 from gostlab.registry.folders import PYTHON_PATH as HOST_PYTHON_PATH
@@ -92,7 +92,7 @@ def plain_root(**shared: Path) -> OwnRoot:
     return OwnRoot(root, {}, {**shared, **bundle_folder(root)})
 
 
-def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
+def own_root(handed: PartsJson, run: RunSpec) -> OwnRoot | None:
     """Return the root for a run with these parts; None: the host's files. Raises MissingPart."""
     root = root_of_run(run)
     if root is None:
@@ -100,7 +100,7 @@ def own_root(handed: Mapping[str, Any], run: RunSpec) -> OwnRoot | None:
     shared = {**bundle_folder(root)}
     programs: list[Path] = []
 
-    def share(program: Mapping[str, Any]) -> dict[str, Any]:
+    def share(program: TunnelJson) -> TunnelJson:
         name = f"gost-{program['sha256'][:12]}"
         shared[name] = Path(program["path"]).parent
         programs.append(Path(program["path"]))

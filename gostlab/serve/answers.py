@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gostlab import results
 from gostlab.results import metrics
@@ -20,30 +20,51 @@ NO_STATISTICS = CellStatistics(
 )
 
 
-def answer_of(ends: Sequence[RunResult], tunnel: str | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class RunFlowMetrics:
+    """Represent the metrics of one flow in one run; None: not measured, or the flow has none."""
+
+    mbit: float | None
+    share: float | None  # share of the competing flows' rates
+    p95_ms: float | None  # round trip
+    resent: int | None  # retransmitted segments
+    resent_share: float | None
+    lost: int | None  # pings or datagrams
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """Represent the metrics of one run: the bottleneck's delay, and those of each flow by name."""
+
+    wait_p95_ms: float | None
+    flows: Mapping[str, RunFlowMetrics]
+
+
+def answer_of(ends: Sequence[RunResult], tunnel: str | None) -> dict[str, object]:
     """Return the answer of a question's finished runs, as the page takes it. Raises OSError."""
     run = ends[0].run
     counted = [end for end in ends if end.counts]
     cell = CellResult(runs=tuple(ends), statistics=NO_STATISTICS)
-    rows = [run_metrics(end.folder, end.run) for end in counted]
-    flows = [flow_answer(run, index, rows) for index in range(len(run.flows))] if rows else []
+    measured = [run_metrics(end.folder, end.run) for end in counted]
+    indexes = range(len(run.flows)) if measured else ()
+    flows = [flow_answer(run, index, measured) for index in indexes]
     rate_bps = metrics.bottleneck_rate_bps(run, 0.0)
     mean_bps = metrics.mean_of_rate_steps_bps(metrics.bottleneck_rate_steps(run), run.length_s)
-    waits = [row["wait_p95_ms"] for row in rows if row["wait_p95_ms"] is not None]
+    waits = [one.wait_p95_ms for one in measured if one.wait_p95_ms is not None]
     path = PathAnswer(
         rate_mbit=(mean_bps or rate_bps) / 1e6 if rate_bps else None,
         wait_p95_ms=MetricSummary(tuple(waits)) if waits else None,
         tunnel=tunnel,
-        runs=len(rows),
+        runs=len(measured),
         flows=tuple(flows),
     )
     reasons = [reason.why for reason in cell.reasons]
     errors = [end.error for end in ends if end.error]
     return {
-        "sentence": sentence_of(path) if rows else "These runs are no answer.",
+        "sentence": sentence_of(path) if measured else "These runs are no answer.",
         "verdict": cell.verdict,
         "reasons": (reasons or errors)[:3],
-        "runs": len(rows),
+        "runs": len(measured),
         "folder": str(ends[0].folder),
         "name": ends[0].folder.name,
         "wall_s": round(sum(float(end.status.get("wall_s") or 0) for end in ends), 2),
@@ -52,7 +73,7 @@ def answer_of(ends: Sequence[RunResult], tunnel: str | None) -> dict[str, Any]:
     }
 
 
-def run_metrics(folder: Path, run: RunSpec) -> dict[str, Any]:
+def run_metrics(folder: Path, run: RunSpec) -> RunMetrics:
     """Return the metrics of one run, by flow. Raises OSError."""
     from gostlab.analysis.load.run_folder import RunFolder, load_run
     from gostlab.analysis.load.series import flow_srtt_ms
@@ -63,33 +84,33 @@ def run_metrics(folder: Path, run: RunSpec) -> dict[str, Any]:
     loaded = load_run(folder)
     contest = contest_of_run(loaded) if isinstance(loaded, RunFolder) else None
     shares = {flow.name: flow for flow in contest.flows} if contest else {}
-    flows: dict[str, dict[str, float | None]] = {}
+    flows: dict[str, RunFlowMetrics] = {}
     for flow in run.flows:
-        row: Mapping[str, Any] = rows.get(flow.name, {})
+        row = rows.get(flow.name, {})
         trips = row.get("round_trips") or {}
         rival = shares.get(flow.name)
         spread = flow_srtt_ms(loaded, flow.name) if isinstance(loaded, RunFolder) else None
         resent = retransmissions_of(loaded, flow.name) if isinstance(loaded, RunFolder) else None
         goodput_bps = row.get("goodput_bps") if flow.traffic_type != "ping" else None
         goodput_mbit = None if goodput_bps is None else goodput_bps / 1e6
-        flows[flow.name] = {
-            "mbit": rival.rate_mbit if rival else goodput_mbit,
-            "share": rival.share if rival else None,
-            "p95_ms": trips.get("p95_ms") if trips else spread.p95 if spread else None,
-            "resent": resent.segments if resent and flow.is_tcp else None,
-            "resent_share": resent.share if resent and flow.is_tcp else None,
-            "lost": trips.get("lost", row.get("lost_datagrams")),
-        }
+        flows[flow.name] = RunFlowMetrics(
+            mbit=rival.rate_mbit if rival else goodput_mbit,
+            share=rival.share if rival else None,
+            p95_ms=trips.get("p95_ms") if trips else spread.p95 if spread else None,
+            resent=resent.segments if resent and flow.is_tcp else None,
+            resent_share=resent.share if resent and flow.is_tcp else None,
+            lost=trips.get("lost", row.get("lost_datagrams")),
+        )
     wait = delays.queue_delay_ms.p95 if delays and delays.queue_delay_ms else None
-    return {"wait_p95_ms": wait, "flows": flows}
+    return RunMetrics(wait, flows)
 
 
-def flow_answer(run: RunSpec, index: int, rows: Sequence[Mapping[str, Any]]) -> FlowAnswer:
+def flow_answer(run: RunSpec, index: int, measured: Sequence[RunMetrics]) -> FlowAnswer:
     """Return a flow's metrics over all runs that count."""
     flow = run.flows[index]
+    by_run = [one.flows[flow.name] for one in measured]
 
-    def over_runs(name: str) -> MetricSummary | None:
-        values = [row["flows"][flow.name][name] for row in rows]
+    def over_runs(values: Iterable[float | None]) -> MetricSummary | None:
         known = tuple(float(value) for value in values if value is not None)
         return MetricSummary(known) if known else None
 
@@ -98,12 +119,12 @@ def flow_answer(run: RunSpec, index: int, rows: Sequence[Mapping[str, Any]]) -> 
         label=labels_of(run.flows, run.cc)[flow.name],
         traffic_type=flow.traffic_type,
         idle_rtt_ms=flow.rtt_ms,
-        mbit=over_runs("mbit"),
-        share=over_runs("share"),
-        p95_ms=over_runs("p95_ms"),
-        resent=over_runs("resent"),
-        resent_share=over_runs("resent_share"),
-        lost=over_runs("lost"),
+        mbit=over_runs(one.mbit for one in by_run),
+        share=over_runs(one.share for one in by_run),
+        p95_ms=over_runs(one.p95_ms for one in by_run),
+        resent=over_runs(one.resent for one in by_run),
+        resent_share=over_runs(one.resent_share for one in by_run),
+        lost=over_runs(one.lost for one in by_run),
     )
 
 

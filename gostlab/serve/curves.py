@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gostlab.cli.live_view import JsonLinesTail
 from gostlab.results import is_number
 from gostlab.results.metrics import bottleneck_rate_bps, path_leg
+from gostlab.results.rows import BbrState, SocketRow
 from gostlab.spec.run_spec import RunSpec
 
 # BBR's states by its pacing and its window gain, as tcp_bbr.c sets them. A gain in between is of
@@ -25,7 +26,7 @@ BOTTLENECK = "bottleneck"  # a queue's role
 CWND, SRTT, GOODPUT, UNACKED, STATE = "cwnd_pkts", "srtt_ms", "mbit", "unacked_pkts", "bbr"
 
 
-def bbr_state(gains: Mapping[str, float]) -> str:
+def bbr_state(gains: BbrState) -> str:
     """Return the state of BBR's machine that has these gains (Cardwell et al., ACM Queue 2016).
 
     Startup paces at 2/ln 2 and Drain at its inverse, both with the window of Startup. ProbeRTT's
@@ -110,13 +111,13 @@ class RunCurves:
             if index is not None and (newest is None or row.get("t_s") != newest):
                 by_instant[index].append(row)
         for index, at_instant in by_instant.items():
-            for name, total in self.sum_by_flow(at_instant).items():
+            for name, total in self.sum_by_flow(cast("list[SocketRow]", at_instant)).items():
                 # A socket that closes has another window than one that sends.
                 if index * self._interval_s < self._kinds[name].end_s:
                     self.add_point(flows.setdefault(name, empty_curves()), name, index, total)
             self.seen_s = max(self.seen_s, index * self._interval_s)
 
-    def sum_by_flow(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, SocketSum]:
+    def sum_by_flow(self, rows: Iterable[SocketRow]) -> dict[str, SocketSum]:
         """Return the sums of the sockets that send each flow's data across the path."""
         all_rows = list(rows)
         crossing = path_leg(str(row.get("leg")) for row in all_rows)
@@ -135,10 +136,11 @@ class RunCurves:
             self._delivered[flow.name][socket] = delivered
             total.cwnd_pkts += number(row, "cwnd_pkts")
             total.unacked_pkts += number(row, "unacked_pkts")
-            if is_number(row.get("srtt_ms")) and row["srtt_ms"] > 0:
-                total.srtt_ms.append(row["srtt_ms"])
-            if isinstance(row.get("bbr"), dict) and total.state is None:
-                total.state = bbr_state(row["bbr"])
+            if srtt_ms := number(row, "srtt_ms"):
+                total.srtt_ms.append(srtt_ms)
+            bbr = row.get("bbr")
+            if isinstance(bbr, dict) and total.state is None:
+                total.state = bbr_state(bbr)
         return sums
 
     def add_point(

@@ -7,9 +7,7 @@ python3 -m gostlab.shell.in_guest FOLDER     FOLDER holds run.json and parts.jso
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from mininet.cli import CLI
 from mininet.log import setLogLevel
@@ -19,6 +17,7 @@ from gostlab.guest.environment import iperf3_of, run_environ, scratch_folder
 from gostlab.guest.host_config import Unsupported, check_cc_available, configure_hosts
 from gostlab.guest.network import Network, NetworkError, build_network, set_offloads
 from gostlab.guest.shaping import Shaper, shapes_flow
+from gostlab.install.parts_json import PartsJson
 from gostlab.registry.iperf3_versions import SYSTEM
 from gostlab.spec.run_spec import RunSpec
 
@@ -56,7 +55,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def link_programs(folder: Path, run: RunSpec, parts: Any) -> Path:
+def link_programs(folder: Path, run: RunSpec, parts: PartsJson) -> Path:
     """Create a folder for PATH with TUNNEL_COMMAND and the run's iperf3. Raises NetworkError."""
     if run.iperf3 != SYSTEM:
         (folder / "iperf3").symlink_to(iperf3_of(run, parts).path)
@@ -65,9 +64,9 @@ def link_programs(folder: Path, run: RunSpec, parts: Any) -> Path:
     return folder
 
 
-def welcome(network: Network, run: RunSpec, shaper: Shaper, parts: Mapping[str, Any]) -> str:
+def welcome(network: Network, run: RunSpec, shaper: Shaper, parts: PartsJson) -> str:
     """Return a greeting with the topology and first commands to type."""
-    flow, rate_bps = run.flows[0], run.path.forward.rate_bps
+    flow, rate_bps, tunnel = run.flows[0], run.path.forward.rate_bps, parts.get("tunnel")
     shaped = [
         interface.node
         for interface in network.shaped
@@ -92,7 +91,7 @@ def welcome(network: Network, run: RunSpec, shaper: Shaper, parts: Mapping[str, 
         shaped=" and ".join(dict.fromkeys(shaped)),
         cc=run.cc,
         clock=run.clock,
-        tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none",
+        tunnel=tunnel["version"] if tunnel else "none",
     )
     return "\n".join([there, *(f"  {command:<47}  {what}" for command, what in first.items()), ""])
 

@@ -8,7 +8,7 @@ the question.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from gostlab.spec.compatible_json import JsonObject
 
@@ -27,12 +27,23 @@ class Check:
     reason: str = ""
 
 
+class CheckRow(TypedDict):
+    """One check of a run: an entry of fidelity.json."""
+
+    name: str
+    verdict: str
+    asked: object
+    got: object
+    unit: str
+    reason: str
+
+
 def worst_verdict(checks: Sequence[Check]) -> str:
     """Return the verdict of a run: that of its worst check."""
     return max((check.verdict for check in checks), key=VERDICTS.index, default="ok")
 
 
-def check_json(check: Check) -> JsonObject:
+def check_json(check: Check) -> CheckRow:
     return {
         "name": check.name,
         "verdict": check.verdict,

@@ -13,7 +13,7 @@ from gostlab.guest.flow_result import (
     PING_BYTES,
     FlowResult,
     FlowRun,
-    RoundTrips,
+    RoundTripsRow,
     TrafficError,
     percentile,
 )
@@ -82,7 +82,7 @@ def read(flow: FlowSpec, report: str, ran: FlowRun) -> FlowResult:
     if not rtts_ms:
         raise TrafficError(f"{flow.name}: none of {len(pings)} requests was answered")
     is_echo = parsed.get("program") == "echo"
-    round_trips = RoundTrips(
+    round_trips = RoundTripsRow(
         over=parsed["over"] if is_echo else "udp",
         program="echo" if is_echo else f"irtt {parsed['version']['irtt']}",
         sent=len(pings),

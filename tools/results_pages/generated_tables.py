@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from gostlab.analysis.load.run_folder import RunFolder
 from gostlab.analysis.load.run_json import question_key, read_run_json
@@ -39,6 +38,7 @@ from gostlab.analysis.stats.table_formats import (
     NBSP,
     Column,
     Table,
+    TableRow,
     cc_name,
     format_count,
     format_range,
@@ -386,7 +386,7 @@ def targets_table(query: TableQuery, rows: Sequence[published_targets.TargetComp
     return Table("", "", note, tuple(columns), tuple(table_rows))
 
 
-def has_changed(row: Mapping[str, Any]) -> bool:
+def has_changed(row: TableRow) -> bool:
     """Return whether a target's median has moved or its verdict has changed."""
     judged = {row["said"], row["verdict"]} <= {*published_targets.JUDGED}
     return bool(row["moved"]) or (judged and row["said"] != row["verdict"])
