@@ -49,14 +49,14 @@ def open_plain(path: Path) -> BufferedReader:
             raise OSError(errno.EINVAL, "not a plain file", str(path)) from None
         raise
     try:
-        check_plain(os.fstat(descriptor), path)
+        reject_special_files(os.fstat(descriptor), path)
         return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def check_plain(state: os.stat_result, path: Path) -> None:
+def reject_special_files(state: os.stat_result, path: Path) -> None:
     """Reject anything but a plain file of a possible size with OSError."""
     if not stat.S_ISREG(state.st_mode):
         raise OSError(errno.EINVAL, "not a plain file", str(path))
@@ -70,7 +70,7 @@ def plain_size(path: Path) -> int:
         state = path.lstat()
     except ValueError:
         raise OSError(errno.EINVAL, "no name of a file", str(path)) from None
-    check_plain(state, path)
+    reject_special_files(state, path)
     return state.st_size
 
 

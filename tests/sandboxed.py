@@ -260,7 +260,7 @@ class Lab:
         with pytest.MonkeyPatch.context() as patched:
             if not (handed.keys() <= {"tunnel"} and all(map(is_itself, handed.values()))):
                 self.require_programs_of_the_host()
-                patched.setattr(uml, "own_root", lambda *_: None)
+                patched.setattr(uml, "root_for_run", lambda *_: None)
             started = self._on_a_cpu(
                 lambda cpu: uml.start_run(kernel, run, folder, parts, self.keep, cpu, None)
             )

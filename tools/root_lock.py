@@ -12,7 +12,7 @@ from pathlib import Path
 from gostlab.install import apt as archive
 from gostlab.install import locate
 from gostlab.install.build_env import InstallContext
-from gostlab.install.deb_extract import is_program, libraries_in, needed_libraries, unpack
+from gostlab.install.deb_extract import is_program, needed_libraries, shared_libraries, unpack
 from gostlab.install.rootfs import LOCK, SUITE, excluded
 from gostlab.registry.folders import cache_folder
 from gostlab.registry.iperf3_versions import OWN
@@ -75,7 +75,7 @@ def needed_packages(bench: InstallContext, scratch: Path, files: Mapping[str, Pa
     libraries = {}
     for name, file in files.items():
         unpack([file], scratch / "libraries" / name, log, excluded())
-        for path in libraries_in(scratch / "libraries" / name):
+        for path in shared_libraries(scratch / "libraries" / name):
             owner[path.name] = name
             libraries[path.name] = path
     programs = [path for path in (scratch / "programs").rglob("*") if is_program(path)]

@@ -162,7 +162,7 @@ def make_sources(out: Path) -> str:
     wanted = list(dict.fromkeys([*root.record["sources"], source_of_libc()]))
     suites = list(dict.fromkeys(one.suite for one in read_lock()))
     apt = archive.PrivateApt(scratch / "apt", mirror)
-    for source_apt in (apt, archive.apt_at(apt, snapshot_time())):
+    for source_apt in (apt, archive.apt_of_snapshot(apt, snapshot_time())):
         missing = [source.replace(" ", "=") for source in wanted if not has_source(target, source)]
         if source_apt is not None and missing:
             source_apt.download_sources(missing, suites, target)

@@ -99,7 +99,7 @@ def axis_name(table: pd.DataFrame) -> str:
 
 def extra_legend_handles(sheet: FigureInput, axes: np.ndarray) -> list[Any]:
     """Return the legend entries of study and bottlenecks."""
-    result = horizontal_lines(sheet.rows, sheet.called)
+    result = horizontal_lines(sheet.rows, sheet.study_label)
     return [legend_entry(text, **look) for _, _, text, look in result]
 
 

@@ -108,7 +108,7 @@ def extra_legend_handles(sheet: FigureInput, axes: np.ndarray) -> list[Any]:
 
     result: list[Any] = []
     if sheet.rows["goodput_study"].notna().any():
-        text = f"the {sheet.called}, in its colour"
+        text = f"the {sheet.study_label}, in its colour"
         result.append(legend_entry(text, color=FAINT, linestyle=STUDY_LINE))
     starved = f"idle < {100 * IDLE_SHARE_LOW:.0f} %: no time left"
     return [*result, Patch(facecolor=STARVED, label=starved)]

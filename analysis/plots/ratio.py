@@ -47,7 +47,7 @@ def panels(sheet: FigureInput) -> list[facet.FacetPanel]:
             ax.axvline(edge, color=GRID, linewidth=0.8)
 
     few = len(facet.series_by_tunnel_and_cc(sheet.rows, sheet.rows)) <= MAX_NUMBERED
-    label = f"Goodput, lab / {sheet.called} (ratio)"
+    label = f"Goodput, lab / {sheet.study_label} (ratio)"
     return [
         facet.panel_of_groups(
             "",

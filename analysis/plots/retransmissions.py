@@ -68,7 +68,7 @@ def extra_legend_handles(sheet: FigureInput, axes: np.ndarray) -> list[Any]:
     return [
         legend_entry("WAN leg, lab", marker="o", **look),
         legend_entry("iperf3's Retr, lab", marker="s", markeredgewidth=1.5, **look, **hollow),
-        *([diamond_handle(f"iperf3's Retr, the {sheet.called}")] if has_study else []),
+        *([diamond_handle(f"iperf3's Retr, the {sheet.study_label}")] if has_study else []),
     ]
 
 

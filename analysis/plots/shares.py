@@ -80,7 +80,7 @@ def plot_shares(sheet: FigureInput) -> Figure:
     handles = [*marks.flow_handles(table, flows), style.legend_entry("equal shares", **FAIR)]
     shares = [f"share:{flow}" for flow in flows]
     if any(published_shares(row, flows) for _, row in table.iterrows()):
-        handles.append(marks.diamond_handle(f"the {sheet.called}"))
+        handles.append(marks.diamond_handle(f"the {sheet.study_label}"))
     handles += [
         handle for handle in marks.published_handles(table, *shares) if isinstance(handle, Patch)
     ]

@@ -306,7 +306,7 @@ class Facet:
         self, sheet: FigureInput, caption: str = "", name: str = ""
     ) -> Iterator[ReportFigure]:
         if panels := self.panels(sheet):
-            text = caption or self.caption.format(called=sheet.called)
+            text = caption or self.caption.format(called=sheet.study_label)
             yield ReportFigure(self.plot(sheet, panels), text, name, self.medians)
 
     @style.in_report_style
@@ -346,7 +346,7 @@ class Facet:
             *self.keys(table),
             *(self.more_keys(sheet, axes) if self.more_keys else []),
             *(
-                marks.published_handles(table, *figures, called=sheet.called)
+                marks.published_handles(table, *figures, called=sheet.study_label)
                 if self.published
                 else []
             ),

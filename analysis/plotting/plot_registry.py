@@ -105,7 +105,7 @@ class FigureInput:
         return self.sweep.footer
 
     @property
-    def called(self) -> str:
+    def study_label(self) -> str:
         """Return the name of the study in legends: "thesis"."""
         return self.sweep.study.called
 
@@ -188,7 +188,7 @@ def import_drawing(word: str) -> Drawing:
     files = declared.drawing_files()
     if word not in files:
         raise BadInput(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")
-    plot = declared.drawing_in(word, files[word])
+    plot = declared.load_drawing(word, files[word])
     if not isinstance(plot, Drawing):
         raise BadInput(f"{files[word]}: its DRAWING is not the drawing {word}")
     return plot

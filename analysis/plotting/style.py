@@ -109,7 +109,7 @@ class Canvas:
             return cls((), place, legend)
         return cls(list(np.ravel(place)), None, legend)
 
-    def take(self, rows: int, columns: int, **how: Any) -> tuple[Any, np.ndarray]:
+    def figure_and_axes(self, rows: int, columns: int, **how: Any) -> tuple[Any, np.ndarray]:
         """Return the figure and axes to draw on.
 
         Raises BadInput if their number differs from the required one.
@@ -253,7 +253,7 @@ def new_figure(
 
     canvas = CANVAS.get()
     if canvas is not None:
-        return canvas.take(rows, columns, **kwargs)
+        return canvas.figure_and_axes(rows, columns, **kwargs)
     width_in = NARROW_IN if NARROW.get() else WIDTH_IN
     figure = Figure(figsize=(width_in, height_in), layout="constrained")
     FigureCanvasAgg(figure)

@@ -25,7 +25,7 @@ from gostlab.analysis.report import tables
 from gostlab.analysis.report.headline import Headline, write_headline
 from gostlab.analysis.stats import published_targets
 from gostlab.analysis.stats.cells import MatrixResults, file_name_part, runs_per_cell, to_matrices
-from gostlab.analysis.stats.expectations import CellRuns, judge_matrix, summary_line
+from gostlab.analysis.stats.expectations import CellRuns, evaluate_matrix, summary_line
 from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.table_formats import Table, format_range, pluralize, text_columns
 from gostlab.results import EPOCH, changed_since
@@ -248,7 +248,7 @@ def to_matrix_section(
 def expectation_table(study: Study, matrix: MatrixResults) -> Table | None:
     """Judge a matrix's expectations; None without any. Cells that have not run are not judged."""
     cells = [CellRuns(matrix.name, cell.runs) for cell in matrix.cells]
-    judged = judge_matrix(study.expectations_of(matrix.name), cells, partial=True)
+    judged = evaluate_matrix(study.expectations_of(matrix.name), cells, partial=True)
     if not judged:
         return None
     name = f"{file_name_part(study.name)}-{matrix.key}-expected"

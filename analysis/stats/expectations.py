@@ -102,7 +102,7 @@ class MeasuredValue:
     is_met: bool = False
 
 
-def judge_matrix(
+def evaluate_matrix(
     expectations: Iterable[Expectation], cells: Sequence[CellRuns], *, partial: bool = False
 ) -> list[Judgement]:
     """Judge the expectations of one matrix.
@@ -120,16 +120,16 @@ def judge_matrix(
             reason = str(error).removeprefix(f"{expectation.node.where}: ")
             judged.append(Judgement(cells[0].matrix, "", expectation.text, NOT_JUDGED, "", reason))
             continue
-        judged += [judge_cell(one, cells) for one in bound]
+        judged += [evaluate_cell(one, cells) for one in bound]
     return judged
 
 
-def judge_cell(bound: Bound, cells: Sequence[CellRuns]) -> Judgement:
+def evaluate_cell(bound: Bound, cells: Sequence[CellRuns]) -> Judgement:
     """Judge an expectation of one cell."""
     cell, expectation = cells[bound.subject], bound.expectation
     flow = bound.flow if bound.flow and not expectation.subject.prefix else ""
     if expectation.of_median:
-        state, value, reason = judge_median(bound, cells)
+        state, value, reason = evaluate_median(bound, cells)
         return Judgement(
             matrix=cell.matrix,
             cell=cell.label,
@@ -252,7 +252,7 @@ def is_within(distance: float, limit: Limit, value: float) -> bool:
     return distance > 0
 
 
-def judge_median(bound: Bound, cells: Sequence[CellRuns]) -> tuple[str, str, str]:
+def evaluate_median(bound: Bound, cells: Sequence[CellRuns]) -> tuple[str, str, str]:
     """Return the state, value and reason of the median: its whole 95 % interval must be right."""
     expectation, cell = bound.expectation, cells[bound.subject]
     alike = copies((run.folder, run.goodput_mbit) for run in cell.runs if run.counts)
@@ -360,7 +360,7 @@ def cells_by_levels(runs: Iterable[RunFolder]) -> list[CellRuns]:
     ]
 
 
-def judge_matrices(
+def evaluate_expectations(
     expectations: Mapping[str, Sequence[Expectation]], runs: Sequence[RunFolder]
 ) -> list[Judgement]:
     """Judge the expectations of several matrices, by name, over their runs."""
@@ -368,5 +368,5 @@ def judge_matrices(
     for matrix, of_matrix in expectations.items():
         cells = cells_by_levels(run for run in runs if run.matrix == matrix)
         if cells:
-            judged += judge_matrix(of_matrix, cells)
+            judged += evaluate_matrix(of_matrix, cells)
     return judged

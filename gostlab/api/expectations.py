@@ -40,7 +40,7 @@ def judge(plan: Plan, outcome: ExperimentResult) -> list[Judgement]:
         return []
 
     from gostlab.analysis.load.run_folder import RunFolder, load_run
-    from gostlab.analysis.stats.expectations import judge_matrices
+    from gostlab.analysis.stats.expectations import evaluate_expectations
 
     runs = []
     for end in outcome.in_order:
@@ -50,7 +50,7 @@ def judge(plan: Plan, outcome: ExperimentResult) -> list[Judgement]:
         if not isinstance(run, RunFolder):
             raise BadInput(f"{end.folder}: its run cannot be read, nor judged: {run.error}")
         runs.append(run)
-    return judge_matrices(expectations, runs)
+    return evaluate_expectations(expectations, runs)
 
 
 def write_junit(

@@ -20,7 +20,7 @@ from typing import Any
 
 from gostlab import sandbox as machines
 from gostlab.api.expectations import expectations_of
-from gostlab.api.plan import Plan, check_matrices, refusal_line
+from gostlab.api.plan import Plan, refusal_line, require_matrices
 from gostlab.api.run import FinishedRuns, Gathered, PartsAndStandby, execute_plans
 from gostlab.errors import SandboxOnly
 from gostlab.results.run_result import RunResult
@@ -225,7 +225,7 @@ class Experiment(Plan):
         `may_choose`: whether another machine may be chosen if runs need it. Raises what from_file
         does.
         """
-        check_matrices(self.file, self.matrices, quick=self.quick)
+        require_matrices(self.file, self.matrices, quick=self.quick)
         native = self.machine.name == "native"
         if native and self.clock == "virtual":
             raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")

@@ -80,7 +80,7 @@ class Plan:
         )
 
 
-def check_matrices(file: File, matrices: Collection[str], *, quick: bool) -> None:
+def require_matrices(file: File, matrices: Collection[str], *, quick: bool) -> None:
     """Raise BadInput if an experiment's form has no such matrix."""
     known = sorted(matrix.name for matrix in file.matrices if matrix.is_in(quick=quick))
     for name in matrices:

@@ -235,7 +235,7 @@ class Results:
         from gostlab.analysis.stats.provenance import made_by_line
 
         results = self._matrix(matrix)
-        cells = tuple(cell for cell in results.cells if has_levels(cell, where or {}))
+        cells = tuple(cell for cell in results.cells if matches_levels(cell, where or {}))
         if not cells:
             raise BadInput(f"{self.name}, {results.name}: no cell has {where}")
         results = replace(results, cells=cells)
@@ -266,7 +266,7 @@ class Results:
         return [target / f"{name}.parquet" for name in frames]
 
 
-def has_levels(cell: cell_results.Cell, where: Mapping[str, object]) -> bool:
+def matches_levels(cell: cell_results.Cell, where: Mapping[str, object]) -> bool:
     from gostlab.analysis.load import study as studies
 
     levels = {name: studies.format_level(value) for name, value in cell.factors}

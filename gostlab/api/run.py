@@ -268,11 +268,11 @@ def run_starter(
         return sandbox.build_parts_json(parts)
 
     def start_native(run: RunSpec, target: Path, _cpu: int) -> sandbox.Job:
-        commit.ask()
+        commit.start()
         return native.start_run(run, target, handed_over(), commit.answer())
 
     def start_sandbox(run: RunSpec, target: Path, cpu: int) -> sandbox.Job:
-        commit.ask()
+        commit.start()
         kernel, binaries = locate.kernel_for(run.kernel, parts), handed_over()
         boot = uml.run_boot(kernel, run, binaries, visible)
         boot.write_parts(target, commit.answer())
@@ -358,7 +358,7 @@ class CommitQuery:
         self._asked = False
         self._commit: str | None = None
 
-    def ask(self) -> None:
+    def start(self) -> None:
         """Start git, unless it was started before. Raises OSError."""
         with self._lock:
             git = None if self._asked or IS_PACKAGE else shutil.which("git")
@@ -374,7 +374,7 @@ class CommitQuery:
     def answer(self) -> str | None:
         """Return the commit, with + if the checkout is changed, or None without one."""
         with self._lock:
-            self.ask()
+            self.start()
             if self._process is not None:
                 self._commit = self._process.communicate()[0].strip() or None
                 self._process = None

@@ -56,7 +56,7 @@ def choose_cell(name: str, results: Path, where: Mapping[str, str] | None = None
     loaded = api.load(folder.parent if is_run else folder)
     cells = [cell for matrix in loaded.matrices for cell in matrix.cells if cell.counted]
     if where and cells:
-        narrowed = [cell for cell in cells if has_levels(cell, where)]
+        narrowed = [cell for cell in cells if matches_levels(cell, where)]
         if not narrowed:
             levels = "; ".join(cell.label for cell in cells[:MAX_LISTED])
             raise BadInput(
@@ -87,7 +87,7 @@ def no_cell_error(folder: Path) -> BadInput:
     return BadInput(f"{folder}: holds results, it is none: name one ({names})")
 
 
-def has_levels(cell: Cell, where: Mapping[str, str]) -> bool:
+def matches_levels(cell: Cell, where: Mapping[str, str]) -> bool:
     levels = {name: str(value) for name, value in cell.factors}
     return all(levels.get(name) == value for name, value in where.items())
 

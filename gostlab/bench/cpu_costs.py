@@ -239,7 +239,7 @@ def measure(built: Chain, load: ChainLoad) -> dict[str, CpuUse]:
     for name, began in before.items():
         cpu_ns, moves, moved = (b - a for a, b in zip(began, after[name], strict=True))
         spent[name] = CpuUse(cpu_ns, moves * calls_per_move[name], moved)
-    return with_datagrams(spent, built.hop, crossed)
+    return add_datagrams(spent, built.hop, crossed)
 
 
 def loopback_bytes() -> int:
@@ -248,7 +248,7 @@ def loopback_bytes() -> int:
     return next(int(line.split()[1]) for line in lines if line.split()[0] == "lo:")
 
 
-def with_datagrams(
+def add_datagrams(
     spent: Mapping[str, CpuUse], hop: Hop | None, crossed: float
 ) -> dict[str, CpuUse]:
     """Add the datagrams of a tunnel over UDP to what its programs used.

@@ -82,7 +82,7 @@ def a3(trace: Trace) -> Checks:
     _, after = trace.first_end("DRAIN")  # one ACK may lead through DOWN as well
     excess = after["inflight_pkts"] - after["bdp_budget_pkts"]
     yield BoundCheck("in flight at the end, above the BDP", excess, high=0, unit="packets")
-    drain = trace.of("DRAIN")
+    drain = trace.rows_in_state("DRAIN")
     least = min(row["inflight_pkts"] - row["bdp_budget_pkts"] for row in drain[:-1] or drain)
     yield BoundCheck("in flight before the end, above the BDP", least, low=1, unit="packets")
     yield BoundCheck("rounds", after["round_count"] - after["drain_start_round"], 0, 3)
@@ -141,7 +141,7 @@ def a8(trace: Trace) -> Checks:
     bounded = [row for row in ends if row["headroom_pkts"] >= 0]
     above = max((row["inflight_pkts"] - row["headroom_pkts"] for row in bounded), default=0)
     yield BoundCheck("and above the bound with headroom", above, high=0, unit="packets")
-    gains = {row["pacing_gain"] for row in trace.of("DOWN")}
+    gains = {row["pacing_gain"] for row in trace.rows_in_state("DOWN")}
     yield check_condition("pacing gain 0.9 at every ACK", gains == {DOWN_GAIN})
 
 
@@ -158,7 +158,7 @@ def a9(trace: Trace) -> Checks:
 
 @appendix(10, "ProbeRTT begins and ends", "long")
 def a10(trace: Trace) -> Checks:
-    inside = trace.of("PROBE_RTT")
+    inside = trace.rows_in_state("PROBE_RTT")
     began_s = inside[0]["t"]
     ended_s = trace.first_change("PROBE_RTT", "CRUISE")[1]["t"]
     yield BoundCheck("it lasts", ended_s - began_s, 0.2, 0.5, "s")
@@ -189,7 +189,7 @@ def a12(trace: Trace) -> Checks:
 
 @appendix(13, "ProbeBW_CRUISE keeps the rate although ACKs are aggregated", "aggregation")
 def a13(trace: Trace) -> Checks:
-    cruise = [row for row in trace.of("CRUISE") if row["t"] > 2]
+    cruise = [row for row in trace.rows_in_state("CRUISE") if row["t"] > 2]
     rate = upper_median([row["delivery_rate_bps"] for row in cruise])
     yield BoundCheck("median delivery rate / the link's rate", rate / (RATE_BPS * PAYLOAD), low=0.9)
     least = min(row["extra_acked_pkts"] for row in cruise)

@@ -58,17 +58,19 @@ class BoundCheck:
     @property
     def finding(self) -> CaseFinding:
         is_met = self.low <= self.value <= self.high
-        return CaseFinding(f"{self.label}: {with_unit(self.value, self.unit)}", self.bound, is_met)
+        return CaseFinding(
+            f"{self.label}: {format_with_unit(self.value, self.unit)}", self.bound, is_met
+        )
 
     @property
     def bound(self) -> str:
         if self.low == self.high:
-            return f"= {with_unit(self.low, self.unit)}"
+            return f"= {format_with_unit(self.low, self.unit)}"
         if self.high == math.inf:
-            return f"≥ {with_unit(self.low, self.unit)}"
+            return f"≥ {format_with_unit(self.low, self.unit)}"
         if self.low == -math.inf:
-            return f"≤ {with_unit(self.high, self.unit)}"
-        return f"{format_number(self.low)} to {with_unit(self.high, self.unit)}"
+            return f"≤ {format_with_unit(self.high, self.unit)}"
+        return f"{format_number(self.low)} to {format_with_unit(self.high, self.unit)}"
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def format_number(value: float) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
 
 
-def with_unit(value: float, unit: str) -> str:
+def format_with_unit(value: float, unit: str) -> str:
     return f"{format_number(value)} {unit}".strip()
 
 

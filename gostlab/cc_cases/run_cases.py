@@ -99,7 +99,7 @@ def tested_control(what: str, standards: Sequence[str] = ()) -> Iterator[TestedC
         if standard not in STANDARDS:
             raise BadInput(f"--standard {standard}: no such document ({', '.join(STANDARDS)})")
     if not (what.endswith(".c") or "/" in what):
-        control = congestion_controls.check_known(congestion_controls.parse_control(what))
+        control = congestion_controls.find_control(congestion_controls.parse_control(what))
         source = None if control is None else congestion_controls.source_text(control.source)
         yield TestedControl(what, what, source, claimed_documents(what, source, standards))
         return

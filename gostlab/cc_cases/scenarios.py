@@ -21,7 +21,7 @@ from gostlab.install.kernel_modules import KernelModule
 from gostlab.registry.congestion_controls import kernel_name, module_name
 from gostlab.sandbox import uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
-from gostlab.sandbox.rootfs import plain_root
+from gostlab.sandbox.rootfs import root_without_run
 from gostlab.spec.cpu_model import MachineModel
 
 RATE_BPS = 12e6
@@ -187,7 +187,7 @@ class Trace:
                 return pair
         raise NeverHappened(f"no change from {before} to {after}")
 
-    def of(self, state: str) -> list[StateRow]:
+    def rows_in_state(self, state: str) -> list[StateRow]:
         """Return the rows in a state. Raises NeverHappened if there are none."""
         rows = [row for row in self.rows if row["state"] == state]
         if not rows:
@@ -238,7 +238,7 @@ def start_guest(
         cpu=cpu,
         limit_s=LIMIT_S,
         modules=[module],
-        root=plain_root(),
+        root=root_without_run(),
     )
 
 

@@ -295,7 +295,7 @@ def grade_all(
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return [
-        grade_alone(path, handed, course, out) if is_lost(future) else future.result()
+        grade_in_subprocess(path, handed, course, out) if is_lost(future) else future.result()
         for handed, future in zip(download.hand_ins, running, strict=True)
     ]
 
@@ -305,7 +305,9 @@ def is_lost(grade_hand_in: Future[GradeRecord]) -> bool:
     return grade_hand_in.cancelled() or isinstance(grade_hand_in.exception(), BrokenProcessPool)
 
 
-def grade_alone(path: Path, handed: HandIn, course: GradingContext, out: Path) -> GradeRecord:
+def grade_in_subprocess(
+    path: Path, handed: HandIn, course: GradingContext, out: Path
+) -> GradeRecord:
     """Grade a hand-in in a separate process. Raises OSError."""
     with ProcessPoolExecutor(1, None, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         try:
@@ -335,7 +337,7 @@ class GradeRow:
 
     @property
     def name(self) -> str:
-        return self.pupil.shown_name if self.pupil else ""
+        return self.pupil.display_name if self.pupil else ""
 
     @property
     def hand_ins(self) -> int:

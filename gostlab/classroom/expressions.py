@@ -115,7 +115,7 @@ def parse_formula(text: str) -> ast.expr:
         raise FormulaError(f"{text}: not a formula") from None
 
 
-def names_in(text: str) -> set[str]:
+def variable_names(text: str) -> set[str]:
     """Return the names in a formula, except functions. Raises FormulaError."""
     read = {node.id for node in ast.walk(parse_formula(text)) if isinstance(node, ast.Name)}
     return read - set(FUNCTIONS)

@@ -37,7 +37,7 @@ MIN_REFUSED_HAND_INS = 3  # refused hand-ins from which on the command is taken 
 
 def grade_class(arguments: argparse.Namespace) -> int:
     """Grade a class; return 1 if a hand-in could not be. Raises BadInput, OSError, ResultsError."""
-    check_options(arguments)
+    reject_single_hand_in_options(arguments)
     jobs = arguments.jobs or len(os.sched_getaffinity(0))
     roster = read_roster(arguments.roster)
     secret = read_secret(arguments.secret)
@@ -54,7 +54,7 @@ def grade_class(arguments: argparse.Namespace) -> int:
     marks = marking_sheets.read_marks(out / marking_sheets.MARKS, lab)
     refuse_wrong_roster(records, roster)
     lines = [
-        marking_sheets.with_marks(line, marks) for line in make_rows(download, records, roster)
+        marking_sheets.apply_marks(line, marks) for line in make_rows(download, records, roster)
     ]
     alike = list(find_similar_answers(lines, lab))
     index = pages.class_page(lab, arguments.course, str(path), lines, alike, download.passed_over)
@@ -82,7 +82,7 @@ def grade_class(arguments: argparse.Namespace) -> int:
     return EXIT_FAILED if any(line.state == "not graded" for line in lines) else EXIT_OK
 
 
-def check_options(arguments: argparse.Namespace) -> None:
+def reject_single_hand_in_options(arguments: argparse.Namespace) -> None:
     """Reject options that apply to a single hand-in. Raises BadInput."""
     for name in ("student", "metadata", "rerun"):
         if getattr(arguments, name):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gostlab.classroom.expressions import FORMULA_IN_TEXT, FormulaError, Value, names_in
+from gostlab.classroom.expressions import FORMULA_IN_TEXT, FormulaError, Value, variable_names
 from gostlab.registry.folders import LABS
 from gostlab.spec.yaml_source import (
     MAX_BYTES,
@@ -80,7 +80,7 @@ def read_formula(node: Node) -> str:
     """Parse a formula. Raises BadInput."""
     text = text_of(node)
     try:
-        names_in(text)
+        variable_names(text)
     except FormulaError as error:
         raise node.bad(str(error)) from None
     return text
@@ -304,7 +304,7 @@ def check_names(node: Node, lab: CourseLab) -> None:
             raise point_node.bad(f"{point.name} is there twice")
         seen.add(point.name)
         for text in (*point.formulas, *FORMULA_IN_TEXT.findall(point.because)):
-            unknown = names_in(text) - known
+            unknown = variable_names(text) - known
             if unknown:
                 name = sorted(unknown)[0]
                 raise point_node.bad(
@@ -312,7 +312,7 @@ def check_names(node: Node, lab: CourseLab) -> None:
                     f" ({suggest_name(name, known)})"
                 )
     for claim in lab.claims:
-        unknown = {name for text in claim.formulas for name in names_in(text)} - known
+        unknown = {name for text in claim.formulas for name in variable_names(text)} - known
         if unknown:
             name = sorted(unknown)[0]
             raise node.bad(
@@ -323,7 +323,7 @@ def check_names(node: Node, lab: CourseLab) -> None:
 READ_LAB = record_reader(CourseLab, check_names)
 
 
-def check_filled(folder: Path) -> None:
+def reject_placeholders(folder: Path) -> None:
     """Reject a lab with text that `./lab new lab` left to be written. Raises BadInput."""
     for path in sorted(folder.iterdir()):
         if path.suffix in (".md", ".yaml") and path.is_file():
@@ -345,7 +345,7 @@ def formula_errors(lab: CourseLab) -> Iterator[None]:
 def load_lab(word: str) -> CourseLab:
     """Read a lab by its number, name or folder. Raises BadInput."""
     folder = find_lab(word)
-    check_filled(folder)
+    reject_placeholders(folder)
     return replace(READ_LAB(load_document(folder / CHECKS)), folder=folder)
 
 

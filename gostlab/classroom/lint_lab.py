@@ -24,14 +24,14 @@ def check_lab(lab: CourseLab) -> None:
         if not (lab.folder / name).is_file():
             raise BadInput(f"{lab.folder / name}: not there: ./lab new lab writes one to fill in")
     root = mapping_of(load_document(lab.folder / CHECKS))
-    check_sheet(lab)
-    check_page(lab)
+    check_answers_template(lab)
+    check_readme(lab)
     assignment = assignment_in_course(lab, "somebody", "")
     check_metrics(lab, assignment, root)
     check_formulas(lab, assignment, root)
 
 
-def check_sheet(lab: CourseLab) -> None:
+def check_answers_template(lab: CourseLab) -> None:
     """Reject answers.yaml unless it has one line for every answer that earns points."""
     path = lab.folder / ANSWERS
     read_answers(path, lab)
@@ -45,7 +45,7 @@ def check_sheet(lab: CourseLab) -> None:
                 raise BadInput(f"{path}{line}: {section}.{key} is missing: {CHECKS} names it")
 
 
-def check_page(lab: CourseLab) -> None:
+def check_readme(lab: CourseLab) -> None:
     """Reject README.md unless it mentions every answer and every value that is not hidden."""
     page = (lab.folder / GUIDE).read_text(encoding="utf-8")
     answers = [f"{section}.{key}" for section in SECTIONS for key in lab.keys(section)]

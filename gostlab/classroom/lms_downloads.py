@@ -223,18 +223,18 @@ def classify(path: Path, prefix: str, tops: Sequence[TopEntry]) -> tuple[list[Ha
             elif top.name != METADATA:
                 passed_over.append(top.name)
         elif moodle:
-            hand_ins += handed_in_by(prefix, top, Submitter(moodle["name"], moodle["number"]))
+            hand_ins += hand_ins_of(prefix, top, Submitter(moodle["name"], moodle["number"]))
         elif canvas and top.is_file:
             who = Submitter(canvas["name"], canvas["number"])
-            hand_ins += handed_in_by(prefix, top, who, number=int(canvas["file_number"]))
+            hand_ins += hand_ins_of(prefix, top, who, number=int(canvas["file_number"]))
         elif top.is_file and not ARCHIVE.fullmatch(top.name) and not top.refused:
             passed_over.append(top.name)
         else:
-            hand_ins += handed_in_by(prefix, top, Submitter())
+            hand_ins += hand_ins_of(prefix, top, Submitter())
     return hand_ins, passed_over
 
 
-def handed_in_by(
+def hand_ins_of(
     prefix: str, top: TopEntry, who: Submitter, *, number: int = 0, time: str = ""
 ) -> list[HandIn]:
     """Return a student's hand-ins: one per archive, or one of all files together."""
@@ -260,7 +260,7 @@ def gradescope_hand_ins(prefix: str, top: TopEntry, metadata: Mapping[str, objec
     if len(people) == 1:
         fields = {name: str(people[0].get(f":{name}") or "") for name in ("name", "email", "sid")}
         who = Submitter(**fields)
-    hand_ins = handed_in_by(prefix, top, who, time=str(metadata.get(":created_at", "")))
+    hand_ins = hand_ins_of(prefix, top, who, time=str(metadata.get(":created_at", "")))
     if len(people) > 1:
         refused = f"{top.name}: {len(people)} submitters: a lab is one student's"
         hand_ins = [replace(hand_in, refused=hand_in.refused or refused) for hand_in in hand_ins]

@@ -49,7 +49,7 @@ def normalize_lines(text: str) -> str:
     return str(escape_formula("\n".join(text.split("\r\n"))))
 
 
-def with_marks(line: GradeRow, marks: Marks) -> GradeRow:
+def apply_marks(line: GradeRow, marks: Marks) -> GradeRow:
     """Return a student's row with the points that a person has given."""
     if line.counts is None or line.grade is None:
         return line

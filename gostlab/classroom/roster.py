@@ -67,7 +67,7 @@ class Student:
         return self.email.partition("@")[0].casefold()
 
     @property
-    def shown_name(self) -> str:
+    def display_name(self) -> str:
         return self.name or f"{self.first} {self.last}".strip() or self.primary_identifier
 
     @property
@@ -152,7 +152,7 @@ def read_roster(path: Path) -> Roster:
     students = [pupil for pupil in pupils if pupil is not None]
     if not students:
         raise BadInput(f"{path}: a header and no student")
-    check(students, path)
+    reject_invalid_students(students, path)
     return Roster(tuple(students))
 
 
@@ -210,7 +210,7 @@ def read_receipts(path: Path | None) -> dict[str, str] | None:
     return receipts
 
 
-def check(pupils: Iterable[Student], path: Path) -> None:
+def reject_invalid_students(pupils: Iterable[Student], path: Path) -> None:
     """Reject students without a valid identifier, and duplicates. Raises BadInput."""
     seen: dict[str, int] = {}
     for pupil in pupils:

@@ -43,7 +43,7 @@ def open_upload(upload: Path) -> Iterator[Path]:
     if upload.is_symlink():
         raise NoHandIn(f"{upload}: a link: name the folder or the archive itself")
     if upload.is_dir():
-        check_folder(upload)
+        reject_unsafe_folder(upload)
         yield find_hand_in_folder(upload, upload)
         return
     if not upload.is_file():
@@ -77,7 +77,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def check_folder(folder: Path) -> None:
+def reject_unsafe_folder(folder: Path) -> None:
     """Reject a folder with links, devices, or too many or too large files. Raises BadInput."""
     files = total = 0
     for parent, folders, names in os.walk(folder, followlinks=False):
@@ -93,10 +93,10 @@ def check_folder(folder: Path) -> None:
                 raise BadInput(f"{inside!s:.200}: {NO_FILE}")
             if stat.S_ISREG(status.st_mode):
                 files, total = files + 1, total + status.st_size
-                check_sizes(str(inside), files, status.st_size, total)
+                reject_oversized(str(inside), files, status.st_size, total)
 
 
-def check_sizes(name: str, files: int, size: int, total: int, max_size: int = 0) -> None:
+def reject_oversized(name: str, files: int, size: int, total: int, max_size: int = 0) -> None:
     """Reject an upload with too many or too large files. Raises BadInput."""
     max_size = max_size or MAX_FILE_BYTES
     if files > MAX_FILES:
@@ -116,7 +116,7 @@ def unpack(archive: Path, to: Path, member: str = "", max_file_bytes: int = 0) -
             if member and name != member and not name.startswith(f"{member}/"):
                 continue
             files += 1
-            check_sizes(name, files, 0, total)
+            reject_oversized(name, files, 0, total)
             if is_folder:
                 continue
             if content is None:
@@ -135,7 +135,7 @@ def unpack(archive: Path, to: Path, member: str = "", max_file_bytes: int = 0) -
             with content() as source, path.open("xb") as file:
                 while chunk := source.read(CHUNK_BYTES):
                     size, total = size + len(chunk), total + len(chunk)
-                    check_sizes(name, files, size, total, max_file_bytes)
+                    reject_oversized(name, files, size, total, max_file_bytes)
                     file.write(chunk)
 
 

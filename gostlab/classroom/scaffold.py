@@ -62,7 +62,7 @@ def new_course(folder: Path, students: Path | None) -> int:
     course = folder.name
     check_course_name(course, "a course's name")
     roster = read_roster(students) if students else None
-    check_new(folder)
+    reject_existing_files(folder)
     folder.mkdir(parents=True, exist_ok=True)
     secret = write_secret(folder / SECRET)
     print(f"{folder / SECRET}: readable by you alone; its holder can make tickets and keys")
@@ -87,7 +87,7 @@ def write_lab(folder: Path) -> list[Path]:
         )
     if folder.name in {known.name for known in list_labs()}:
         raise BadInput(f"{folder.name}: there is a lab of that name")
-    check_new(folder)
+    reject_existing_files(folder)
     marks = {
         "name": folder.name,
         "folder": as_path_argument(folder),
@@ -108,7 +108,7 @@ def write_classroom(folder: Path, lab_word: str, course: str) -> list[Path]:
     """
     check_course_name(course, "--course")
     lab = load_lab(lab_word)
-    check_new(folder)
+    reject_existing_files(folder)
     marks = {
         "title": lab.title,
         "lab": lab.name,
@@ -133,7 +133,7 @@ def check_course_name(course: str, what: str) -> None:
         raise BadInput(f"{what} {course!r:.80}: not a course (letters, digits and ._@+- between)")
 
 
-def check_new(folder: Path) -> None:
+def reject_existing_files(folder: Path) -> None:
     """Reject a folder with files that would be replaced. Raises BadInput."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder}: is there already (name a folder that is not, or is empty)")

@@ -9,7 +9,7 @@ from gostlab.classroom.answers import SEALED, TIME
 from gostlab.classroom.grading import RESULTS, grade
 from gostlab.classroom.lab import ANSWERS, list_labs, load_lab
 from gostlab.classroom.lint_lab import check_lab
-from gostlab.classroom.safe_extract import check_folder, pack_hand_in
+from gostlab.classroom.safe_extract import pack_hand_in, reject_unsafe_folder
 from gostlab.classroom.student_assignment import (
     assignment_from_ticket,
     read_secret,
@@ -135,7 +135,7 @@ def report(arguments: argparse.Namespace) -> int:
 def hand_in(arguments: argparse.Namespace) -> int:
     folder, assignment = find_coursework(arguments.lab)
     left = find_unfinished(folder, assignment)
-    check_folder(folder)
+    reject_unsafe_folder(folder)
     left += grade(assignment, folder).problems
     for line in left:
         print_error(line)

@@ -29,7 +29,7 @@ from gostlab.registry import folders
 from gostlab.registry.iperf3_versions import OWN
 from gostlab.registry.tunnels import GOST, tunnel_kinds, tunnel_packages
 from gostlab.sandbox import host_limits, uml
-from gostlab.sandbox.rootfs import plain_root
+from gostlab.sandbox.rootfs import root_without_run
 from gostlab.spec.cpu_model import MachineModel
 
 SETUP = "run ./lab setup"
@@ -156,7 +156,7 @@ def _boots(kernel: Path) -> Finding:
     part = "sandbox boots"
     started = time.monotonic()
     try:
-        root = plain_root()
+        root = root_without_run()
         with tempfile.TemporaryDirectory(prefix="gostlab-doctor-") as scratch:
             guest = uml.boot(
                 kernel,

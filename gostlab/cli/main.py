@@ -279,10 +279,10 @@ def raise_on_signals() -> None:
         signal.signal(signal.SIGHUP, interrupt)
     # Python drops an exception in a finalizer, also an interrupt: raise it again a moment later.
     signal.signal(signal.SIGALRM, interrupt)
-    sys.unraisablehook = interrupt_again
+    sys.unraisablehook = repeat_interrupt
 
 
-def interrupt_again(lost: Any) -> None:
+def repeat_interrupt(lost: Any) -> None:
     """Repeat an interrupt that Python could not raise in a finalizer."""
     if lost.exc_type is KeyboardInterrupt:
         signal.setitimer(signal.ITIMER_REAL, INTERRUPT_AGAIN_S)

@@ -209,7 +209,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
         return list_runs(experiments, arguments.results, as_json=arguments.json)
     cluster = {"dask": arguments.dask, "check_hosts": arguments.check_hosts}
     outcomes = execute_runs(experiments, arguments, quiet=arguments.json, **cluster)
-    judged = judge_all(experiments, outcomes, arguments.junit)
+    judged = evaluate_all_expectations(experiments, outcomes, arguments.junit)
     return print_outcomes(outcomes, arguments.results, judged, as_json=arguments.json)
 
 
@@ -217,7 +217,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
 Judged = Mapping[str, "Sequence[Judgement]"]
 
 
-def judge_all(
+def evaluate_all_expectations(
     experiments: Sequence[api.Experiment], outcomes: Sequence[ExperimentResult], junit: Path | None
 ) -> Judged:
     """Judge every experiment's expectations, and write the JUnit file, if one is requested."""
@@ -357,7 +357,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return list_runs([experiment], arguments.results, as_json=arguments.json)
     [outcome] = execute_runs([experiment], arguments, quiet=arguments.json or arguments.csv)
-    judged = judge_all([experiment], [outcome], arguments.junit)
+    judged = evaluate_all_expectations([experiment], [outcome], arguments.junit)
     cells = api.contest_cells(outcome) if question.ranks_flows else api.cell_results(outcome)
     measures = app_metrics.flow_measures(cells)
     if arguments.json:

@@ -215,7 +215,7 @@ class FutureJob:
     def __init__(self, cluster: Cluster, run: RunSpec, folder: Path, address: str) -> None:
         self._cluster, self._folder, self._address = cluster, folder, address
         self._future = cluster.client.submit(
-            wanted_run,
+            run_while_wanted,
             cluster.make,
             run.to_json(),
             str(folder),
@@ -279,7 +279,7 @@ class FutureJob:
         self._future.release()
 
 
-def wanted_run(make: Callable[..., Any], *arguments: Any) -> Any:
+def run_while_wanted(make: Callable[..., Any], *arguments: Any) -> Any:
     """Call `make` on the worker, with a function that tells whether its result is still wanted."""
     from distributed import get_worker
 

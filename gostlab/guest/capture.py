@@ -165,7 +165,7 @@ class Recorder:
         interfaces = file.interfaces(self.run.snaplen_bytes)
         return pcapng.header("; ".join(comment), system, f"gostlab {__version__}", interfaces)
 
-    def note_begin(self, started_s: float) -> None:
+    def record_load_start(self, started_s: float) -> None:
         """Note when the load began, by the clock of time.monotonic()."""
         since_epoch_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
         since_epoch_ns -= time.clock_gettime_ns(time.CLOCK_MONOTONIC)

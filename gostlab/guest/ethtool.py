@@ -49,10 +49,10 @@ def set_offloads_of(device: str, on: bool) -> dict[str, bool]:
             masks[2 * (bit // 32)] |= 1 << bit % 32
             masks[2 * (bit // 32) + 1] |= on << bit % 32
         call(sock, device, struct.pack(f"=II{2 * blocks}I", ETHTOOL_SFEATURES, blocks, *masks))
-        return switched_on(sock, device, names)
+        return enabled_offloads(sock, device, names)
 
 
-def switched_on(sock: socket.socket, device: str, names: Sequence[str]) -> dict[str, bool]:
+def enabled_offloads(sock: socket.socket, device: str, names: Sequence[str]) -> dict[str, bool]:
     """Return which of OFFLOADS an interface has, given its features' names. Raises OSError."""
     blocks = (len(names) + 31) // 32
     head = struct.pack("=II", ETHTOOL_GFEATURES, blocks)

@@ -78,7 +78,7 @@ def configure_hosts(network: Network, run: RunSpec) -> dict[str, dict[str, str]]
         )
         with entered_namespace(network.pid(node)):
             installed[node] = host_installed | read_sysctls(RECORDED_SYSCTLS)
-    for host, legs in legs_at(run).items():
+    for host, legs in leg_ends_by_host(run).items():
         for leg in legs:
             if leg.peer and leg.cc != cc_of(run, host):
                 set_cc_towards(network, host, leg.peer, leg.cc)
@@ -130,7 +130,7 @@ class LegEnd:
     cc: str
 
 
-def legs_at(run: RunSpec) -> dict[str, list[LegEnd]]:
+def leg_ends_by_host(run: RunSpec) -> dict[str, list[LegEnd]]:
     """Return the ends of legs on each host, if the run's ends differ; else {}."""
     ends: dict[str, list[LegEnd]] = {}
     flows = [flow for flow in run.flows if flow.cc] if run.cc_by_end else []
@@ -182,7 +182,7 @@ def cc_of(run: RunSpec, host: str) -> str:
     (other flows set theirs on the socket). Where ends have their own, it is that of the host's
     loopback leg, which no route leads over, else of its first leg.
     """
-    ends = legs_at(run).get(host)
+    ends = leg_ends_by_host(run).get(host)
     if ends:
         return next((end.cc for end in ends if end.peer is None), ends[0].cc)
     if run.cc_by_end:
@@ -232,7 +232,7 @@ def silence_ipv6(network: Network) -> None:
             write_sysctls({key: values[key] for key in read_sysctls(values)})
 
 
-def prepare_kernel(run: RunSpec, machine: str) -> None:
+def set_kernel_wide_settings(run: RunSpec, machine: str) -> None:
     """Set what all namespaces share: congestion controls, and the sandbox's TCP memory limit.
 
     Raises Unsupported or OSError.
@@ -266,10 +266,10 @@ def check_cc_available(cc: str, machine: str) -> None:
     refused = json.loads(os.environ.get(NOT_LOADED, "{}"))
     if cc in refused:
         raise NetworkError(f"congestion control {cc}: the kernel did not take it: {refused[cc]}")
-    name, available = kernel_name(cc), listed_ccs("available")
+    name, available = kernel_name(cc), available_ccs("available")
     if name not in available and machine != "sandbox":
         subprocess.run(["modprobe", "-q", f"tcp_{name}"], check=False, stderr=subprocess.DEVNULL)
-        available = listed_ccs("available")
+        available = available_ccs("available")
     if name not in available and cc in shipped_controls():
         raise Unsupported(
             f"congestion control {cc}: the lab compiles it for the sandbox's kernel alone: use"
@@ -280,7 +280,7 @@ def check_cc_available(cc: str, machine: str) -> None:
             f"congestion control {cc}: this kernel ({platform.release()}) has"
             f" {', '.join(available)}"
         )
-    if name not in listed_ccs("allowed"):
+    if name not in available_ccs("allowed"):
         if machine != "sandbox":
             raise Unsupported(
                 f"congestion control {cc}: this machine does not allow it in a namespace: add it"
@@ -294,5 +294,5 @@ def cc_sysctl_file(kind: str) -> Path:
     return sysctl_file(f"net.ipv4.tcp_{kind}_congestion_control")
 
 
-def listed_ccs(kind: str) -> list[str]:
+def available_ccs(kind: str) -> list[str]:
     return cc_sysctl_file(kind).read_text(encoding="ascii").split()

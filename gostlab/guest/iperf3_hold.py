@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
-from gostlab.install.landlock import check_result, libc
+from gostlab.install.landlock import libc, raise_on_failure
 
 PTRACE_PEEKUSER, PTRACE_DETACH, PTRACE_SYSCALL = 3, 17, 24  # <linux/ptrace.h>
 PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
@@ -43,7 +43,7 @@ def ptrace(request: int, pid: int, address: int = 0, data: int = 0) -> int:
         ctypes.c_long(request), ctypes.c_long(pid), ctypes.c_void_p(address), ctypes.c_void_p(data)
     )
     if result == -1 and ctypes.get_errno():
-        check_result(result, "ptrace")
+        raise_on_failure(result, "ptrace")
     return result
 
 

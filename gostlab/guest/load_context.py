@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # reading an experiment imports the plugins, and starts nothi
     from subprocess import Popen
 
     from gostlab.guest.environment import RunPrograms
-    from gostlab.guest.network import Command, Network
+    from gostlab.guest.network import BackgroundCommand, Network
     from gostlab.guest.shaping import ChangedQdisc
     from gostlab.guest.tunnel_context import Tunnel
     from gostlab.spec.flow import FlowSpec
@@ -39,7 +39,7 @@ class LoadContext:
     # Applies one of the run's changes and returns a row for changes.jsonl per device.
     change: Callable[[ChangeSpec], list[ChangedQdisc]]
 
-    def start(self, command: Command, *, recorded: bool = True) -> Popen[bytes]:
+    def start(self, command: BackgroundCommand, *, recorded: bool = True) -> Popen[bytes]:
         """Start one end of a flow. Raises NetworkError."""
         reads_on = self.reads_on if command.charged_as == "iperf3/receiver" else None
         return self.network.start(command, self.folder, recorded=recorded, reads_on=reads_on)

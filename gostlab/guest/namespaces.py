@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.install.landlock import CLONE_NEWNS, MS_REC, check_result, libc
+from gostlab.install.landlock import CLONE_NEWNS, MS_REC, libc, raise_on_failure
 
 if TYPE_CHECKING:
     from mininet.topo import Topo
@@ -44,11 +44,11 @@ def entered_namespace(namespace: int | Path) -> Iterator[None]:
         path = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
         new_namespace = os.open(path, os.O_RDONLY)
         try:
-            check_result(libc.setns(new_namespace, CLONE_NEWNET), "setns")
+            raise_on_failure(libc.setns(new_namespace, CLONE_NEWNET), "setns")
             try:
                 yield
             finally:
-                check_result(libc.setns(old_namespace, CLONE_NEWNET), "setns")
+                raise_on_failure(libc.setns(old_namespace, CLONE_NEWNET), "setns")
         finally:
             os.close(new_namespace)
     finally:
@@ -194,16 +194,16 @@ def entered_new_namespaces() -> Iterator[None]:
     try:
         try:
             # `mnexec -n` makes the same namespaces
-            check_result(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
+            raise_on_failure(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
             private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
-            check_result(libc.mount(b"none", b"/", None, private, None), "mount /")
-            check_result(
+            raise_on_failure(libc.mount(b"none", b"/", None, private, None), "mount /")
+            raise_on_failure(
                 libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys"
             )
             yield
         finally:
             for namespace, flag in old_namespaces:
-                check_result(libc.setns(namespace, flag), "setns")
+                raise_on_failure(libc.setns(namespace, flag), "setns")
             os.fchdir(folder)  # entering a mount namespace changes to its root
     finally:
         for descriptor in (folder, *(namespace for namespace, _ in old_namespaces)):

@@ -71,7 +71,7 @@ def interface_of(node: str, intf: Any) -> Interface:
 
 
 @dataclass(frozen=True)
-class Command:
+class BackgroundCommand:
     """A process that stays, or runs in parallel with others."""
 
     node: str
@@ -143,7 +143,7 @@ class Network:
 
     def start(
         self,
-        command: Command,
+        command: BackgroundCommand,
         folder: Path,
         *,
         recorded: bool = True,
@@ -176,7 +176,7 @@ class Network:
                 tsc_trap.release_at_exec(process.pid, cycle_counter_at, execs=execs)
             return process
 
-    def record(self, command: Command) -> None:
+    def record(self, command: BackgroundCommand) -> None:
         """Record the start of a process in commands.sh."""
         self.log.charge(format_cost(self.program_costs, command.charged_as))
         if command.flow is None:

@@ -55,7 +55,7 @@ from gostlab.guest.probes.tcp_probe import AckTrace, sample_s, save_acks, tracin
 from gostlab.guest.probes.timer_lateness import LatenessProbes, open_lateness_probes
 from gostlab.guest.probes.trace_spool import Spool
 from gostlab.guest.reset_clock import reset_virtual_clock
-from gostlab.guest.run_checks import check_impairments, check_rates, judge
+from gostlab.guest.run_checks import check_impairments, check_rates, whole_run_checks
 from gostlab.guest.shaping import Shaper, is_under_test
 from gostlab.guest.socket_accounting import add_counts, count_in_sockets, count_traffic
 from gostlab.guest.start_tunnel import program_of, start_tunnel
@@ -95,7 +95,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
         parts.get("irtt"),
         parts.get("files", {}),
     )
-    host_config.prepare_kernel(run, run.machine)
+    host_config.set_kernel_wide_settings(run, run.machine)
     with (
         scratch_folder() as scratch,
         build_network(run, folder, environ, script_requirements(run, programs)) as network,
@@ -140,7 +140,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
             with record_tunnel_death(tunnel, checks, folder):
                 load = apply_load(context, watches)
             if recorder is not None:
-                recorder.note_begin(load.started_s)
+                recorder.record_load_start(load.started_s)
             checks += check_tunnel(tunnel)
             legs = watches.probes.legs()
             acks = save_acks(context, watches.acks, load.started_s) if run.acks else None
@@ -180,7 +180,9 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
             **optional_fields,
         },
     )
-    checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacking)
+    checks += whole_run_checks(
+        run, folder, load, watches.probes, watches.queues, legs, watches.clock, lacking
+    )
     checks += check_impairments(run, impaired)
     checks.append(check_rates(run, flows, watches.queues))
     checks += check_repeats(run, programs.tunnel)

@@ -30,7 +30,7 @@ from gostlab.tcpmodel.run_limits import DELAY_LIMIT_PKTS
 ETHERNET_BYTES = 14
 
 
-def judge(
+def whole_run_checks(
     run: RunSpec,
     folder: Path,
     load: LoadResult,
@@ -68,7 +68,7 @@ def judge(
         *fidelity.check_on_off(run, load.flows),
         *fidelity.check_streams(load.flows),
         *fidelity.check_counts(load.flows),
-        *fidelity.check_drops(last_samples.values(), run),
+        *fidelity.check_unexpected_drops(last_samples.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
         *fidelity.check_replay(run, samples),
         *check_outages(run, queues, samples),
@@ -185,8 +185,8 @@ def check_rates(run: RunSpec, results: Sequence[FlowResult], queues: Sequence[In
             results_by_name[flow.name] for flow in crossing_flows if flow.traffic_type != "ping"
         ]
         if queue.role == "bottleneck" and rows:
-            rates += [carried(run, queue, [row]) for row in rows]
-            rates.append(carried(run, queue, rows))
+            rates += [bottleneck_throughput(run, queue, [row]) for row in rows]
+            rates.append(bottleneck_throughput(run, queue, rows))
     return fidelity.check_rate(
         max(rates, key=lambda rate: rate.excess, default=fidelity.CarriedRate("", 0.0, 0.0))
     )
@@ -198,7 +198,9 @@ def sends_through(queue: Interface, flow: FlowSpec) -> bool:
     return carries_data(queue, flow) and (ordered or queue.direction == flow.data_direction)
 
 
-def carried(run: RunSpec, queue: Interface, results: Sequence[FlowResult]) -> fidelity.CarriedRate:
+def bottleneck_throughput(
+    run: RunSpec, queue: Interface, results: Sequence[FlowResult]
+) -> fidelity.CarriedRate:
     """Return the rate that some flows got through a bottleneck, and the maximum it carries."""
     rows = [result.to_json() for result in results]
     from_s, to_s = metrics.span_s(rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Any
 
-from gostlab.guest.network import Command, Network
+from gostlab.guest.network import BackgroundCommand, Network
 from gostlab.install.locate import TunnelBinary
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.flow import FlowSpec
@@ -226,7 +226,7 @@ class TunnelLaunch:
         name, near = self.ends.log_of(end).name, "near" if node == self.near else "far"
         time.sleep(self.run.start_offset_s(end))
         program = f"{tunnel_kind(self.run.tunnel).cost_name}/{near}"
-        command = Command(node, argv, name, program, environ)
+        command = BackgroundCommand(node, argv, name, program, environ)
         counter_at = self.program.cycle_counter_at if self.program else None
         self.ends[end] = self.network.start(command, self.ends.folder, cycle_counter_at=counter_at)
 
@@ -247,7 +247,7 @@ class TunnelLaunch:
             patience_s=self.patience_s,
         )
 
-    def last_words(self, node: str) -> str:
+    def last_output(self, node: str) -> str:
         """Return the last output of a node's end, for an error message."""
         return last_line_note(self.ends.log_of(f"{node}{self.mark}"))
 

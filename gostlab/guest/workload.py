@@ -20,7 +20,7 @@ from typing import IO
 from gostlab.guest.flow_result import MAX_FILE_MIB, FlowResult, TrafficError
 from gostlab.guest.iperf3_hold import HeldServer, can_hold
 from gostlab.guest.load_context import LoadContext
-from gostlab.guest.network import Command
+from gostlab.guest.network import BackgroundCommand
 from gostlab.guest.timerfd import TimerFd
 from gostlab.guest.traffic_plugins import (
     failure_of,
@@ -170,7 +170,9 @@ def start_server(context: LoadContext, flow: FlowSpec, port: int) -> subprocess.
     name = (
         report_name(context.run, flow, "-server") if declaration.by_iperf3 else server_report(flow)
     )
-    return context.start(Command(flow.receiver, argv, name, charged_program(flow, asks=False)))
+    return context.start(
+        BackgroundCommand(flow.receiver, argv, name, charged_program(flow, asks=False))
+    )
 
 
 def server_report(flow: FlowSpec) -> str:
@@ -263,13 +265,15 @@ def start_message_delay_s(run: RunSpec, flow: FlowSpec) -> float:
     )
 
 
-def client_of(context: LoadContext, flow: FlowSpec) -> Command:
+def client_of(context: LoadContext, flow: FlowSpec) -> BackgroundCommand:
     """Return the command of a flow's client."""
     argv, report = (
         traffic_plugin(flow.traffic).client_command(context, flow),
         report_name(context.run, flow),
     )
-    return Command(flow.sender, argv, report, charged_program(flow, asks=True), flow=flow.name)
+    return BackgroundCommand(
+        flow.sender, argv, report, charged_program(flow, asks=True), flow=flow.name
+    )
 
 
 @dataclass(frozen=True)

@@ -249,7 +249,7 @@ def find_snapshot(sources: Iterable[str] = SOURCES) -> str | None:
     return next((match[1] for text in texts if (match := SNAPSHOT.search(text))), None)
 
 
-def apt_at(apt: PrivateApt, moment: str) -> PrivateApt | None:
+def apt_of_snapshot(apt: PrivateApt, moment: str) -> PrivateApt | None:
     """Return an apt for a time (20261125T000000Z), None without a snapshot archive."""
     snapshot = find_snapshot()
     if snapshot is None:
@@ -273,7 +273,7 @@ class PrivateApt:
             dump += '\nAcquire::Check-Valid-Until "false";'
         (folder / "apt.conf").write_text(apt_configuration(folder, dump), encoding="utf-8")
 
-    def look_for(
+    def find_matching(
         self,
         package: str,
         oldest: tuple[int, ...],

@@ -60,7 +60,9 @@ class InstallContext:
 
 
 @contextlib.contextmanager
-def locked(cache: Path, say: Callable[[str], None], lock_name: str = "setup.lock") -> Iterator[int]:
+def lock_folder(
+    cache: Path, say: Callable[[str], None], lock_name: str = "setup.lock"
+) -> Iterator[int]:
     """Lock a cache folder against other set-ups; yield the lock's file descriptor."""
     with open(cache / lock_name, "a+", encoding="utf-8") as lock:
         try:

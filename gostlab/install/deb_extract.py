@@ -71,7 +71,7 @@ def unpack_packages(bench: InstallContext, packages: Iterable[str]) -> None:
     log = bench.log("tunnels")
     files = fetch_with_libraries(bench, packages, scratch / "packages")
     unpack(files, scratch / "contents", log)
-    libraries = {path.name: path for path in libraries_in(scratch / "contents")}
+    libraries = {path.name: path for path in shared_libraries(scratch / "contents")}
     for package in packages:
         [file] = [file for file in files if file.name.startswith(f"{package}_")]
         alone = scratch / package
@@ -161,7 +161,7 @@ def needed_libraries(programs: Sequence[Path], libraries: dict[str, Path]) -> li
     return sorted(wanted | {name for name in libraries if re.match(r"ld-linux-.*\.so", name)})
 
 
-def libraries_in(contents: Path) -> Iterator[Path]:
+def shared_libraries(contents: Path) -> Iterator[Path]:
     """Yield every shared library that was unpacked, including the loader."""
     for folder in LIBRARY_FOLDERS:
         for path in sorted(contents.glob(f"{folder}/*.so*")):
@@ -213,7 +213,7 @@ def unpack_iperf3(bench: InstallContext, kind: Iperf3Kind) -> str:
     apt = archive.private_apt(bench.apt_folder, "it", ": runs here need iperf3: system")
     bench.say(f"fetching iperf3 {kind.version} from {kind.suite}")
     version = locate.version_tuple(kind.version)
-    offered = apt.look_for("iperf3", version, [[kind.suite]])
+    offered = apt.find_matching("iperf3", version, [[kind.suite]])
     candidate = next((one for one in offered if one.upstream == version), None)
     if candidate is None:
         bench.notes += apt.complaints
@@ -241,6 +241,6 @@ def save_iperf3(contents: Path, folder: Path) -> str:
     """Save an unpacked iperf3 and all of its libraries unchanged; return their digest."""
     (folder / "lib").mkdir(parents=True)
     shutil.copy2(contents / "usr/bin/iperf3", folder / "iperf3")
-    for library in libraries_in(contents):
+    for library in shared_libraries(contents):
         shutil.copy2(library, folder / "lib" / library.name)
     return folder_sha256(folder)

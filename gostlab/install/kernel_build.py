@@ -111,7 +111,7 @@ def _sources(bench: InstallContext, folder: Path) -> Iterator[KernelSource]:
         apt = archive.PrivateApt(bench.apt_folder, mirror)
         suites = archive.suite_groups(mirror.codename)
         tried: set[str] = set()
-        for candidate in apt.look_for(SOURCES, locate.OLDEST_KERNEL, suites, bench.say):
+        for candidate in apt.find_matching(SOURCES, locate.OLDEST_KERNEL, suites, bench.say):
             if candidate.package not in tried:
                 tried.add(candidate.package)
                 bench.say(f"fetching {candidate}, about 170 MB")

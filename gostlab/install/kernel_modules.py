@@ -95,7 +95,7 @@ def module_for(cc: str, kernel: Path) -> KernelModule | None:
     It is None for one of Linux's. Raises BadInput, MissingPart, CompileError, OSError.
     """
     parsed = congestion_controls.parse_control(cc)
-    control = congestion_controls.check_known(parsed)
+    control = congestion_controls.find_control(parsed)
     if control is None:
         return None
     file, compiler = provide_module(control, kernel)

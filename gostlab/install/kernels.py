@@ -18,7 +18,13 @@ from pathlib import Path
 from gostlab.errors import BadInput
 from gostlab.install import apt as archive
 from gostlab.install import kernel_build, locate
-from gostlab.install.build_env import InstallContext, SetupError, locked, require_space, run_logged
+from gostlab.install.build_env import (
+    InstallContext,
+    SetupError,
+    lock_folder,
+    require_space,
+    run_logged,
+)
 from gostlab.registry import folders, kernels
 from gostlab.registry.kernels import DeclaredKernel, Patch
 
@@ -60,15 +66,15 @@ def add_kernel(bench: InstallContext, what: str, name: str | None = None) -> Add
 
     Raises BadInput, SetupError, OSError.
     """
-    path = None if name is None and what in declared_names() else check_own_source(what, name)
+    path = None if name is None and what in declared_names() else check_user_source(what, name)
     for folder in ("log", "build"):
         (bench.cache / folder).mkdir(parents=True, exist_ok=True)
     # This lock is separate: the set-up writes none of these files, and may take as long.
-    with locked(bench.cache, bench.say, "kernels.lock") as lock_fd:
+    with lock_folder(bench.cache, bench.say, "kernels.lock") as lock_fd:
         bench = replace(bench, lock_fd=lock_fd)
         if path is None or name is None:
             return add_version(bench, kernels.declared_kernels()[what])
-        return add_own(bench, path, name)
+        return add_user_kernel(bench, path, name)
 
 
 def add_version(bench: InstallContext, declared: DeclaredKernel) -> AddedKernel:
@@ -101,7 +107,7 @@ def build_version(
     return build_patched(bench, folder, source, declared.name, inputs, names, (), kernels_folder)
 
 
-def add_own(bench: InstallContext, path: Path, name: str) -> AddedKernel:
+def add_user_kernel(bench: InstallContext, path: Path, name: str) -> AddedKernel:
     """Build a user's tree or tarball under a name. Raises BadInput, SetupError."""
     folder = bench.cache / "build" / f"tree-{name}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -117,7 +123,7 @@ def add_own(bench: InstallContext, path: Path, name: str) -> AddedKernel:
             source = copy_tree(bench, folder, path)
         version = version_of_tree(source.tree, path)
         taken, refused = patch_what_applies(source.tree, candidate_series(version))
-        note_applied(source.tree, taken)
+        mark_patches_applied(source.tree, taken)
         more = {option for one in kernels.declared_kernels().values() for option in one.more}
         write_options(source.tree, sorted(more), (ALL_OPTIONS,))
         inputs = hashlib.sha256(
@@ -133,7 +139,7 @@ def add_own(bench: InstallContext, path: Path, name: str) -> AddedKernel:
         raise
 
 
-def check_own_source(what: str, name: str | None) -> Path:
+def check_user_source(what: str, name: str | None) -> Path:
     """Check a user's tree or tarball and its name; return its path. Raises BadInput."""
     path = locate.home_expanded(what)
     if not path.exists():
@@ -182,7 +188,7 @@ def fetch_source(
     mirror = archive.private_apt(bench.apt_folder, declared.package, instead).mirror
     complaints: list[str] = []
     for apt, groups in archive.archives_and_suites(bench.apt_folder, mirror):
-        for candidate in apt.look_for(re.escape(declared.package), (), groups, bench.say):
+        for candidate in apt.find_matching(re.escape(declared.package), (), groups, bench.say):
             bench.say(f"fetching {candidate}, about 150 MB")
             package = apt.download(candidate, folder / "download")
             return kernel_build.unpack_package(bench, folder, package, str(candidate))
@@ -266,7 +272,7 @@ def patch_what_applies(
     return taken, tuple(patch.name for patch in best if patch not in taken)
 
 
-def note_applied(tree: Path, taken: Sequence[Patch]) -> None:
+def mark_patches_applied(tree: Path, taken: Sequence[Patch]) -> None:
     """Tell build.sh that a user's tree has its patches."""
     text = "".join(f"{patch.label}\n" for patch in taken)
     for name in (".gostlab-series", ".gostlab-patched"):

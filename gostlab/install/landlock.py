@@ -58,7 +58,7 @@ def enter_landlock(
     # Size of struct landlock_ruleset_attr in the ABI: with files; networks; scopes.
     size = ctypes.c_size_t(8 if abi < 4 else 16 if abi < 6 else 24)
     result = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, size, ctypes.c_uint(0))
-    ruleset = check_result(result, "landlock")
+    ruleset = raise_on_failure(result, "landlock")
     for path, names in allowed.items():
         if not path.exists():
             continue
@@ -70,15 +70,17 @@ def enter_landlock(
         added = libc.syscall(
             SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint(0)
         )
-        check_result(added, str(path))
+        raise_on_failure(added, str(path))
         os.close(descriptor)
-    check_result(libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock")
+    raise_on_failure(
+        libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock"
+    )
     os.close(ruleset)
 
 
 def gain_no_rights() -> None:
     """Disable gaining rights by exec (set-user-ID). Raises OSError."""
-    check_result(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *UNUSED), "no_new_privs")
+    raise_on_failure(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *UNUSED), "no_new_privs")
 
 
 def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
@@ -87,7 +89,9 @@ def enter_namespaces(kinds: int, *, of_users: bool = True) -> None:
     not of_users: without a user namespace, which only root may do. Raises OSError.
     """
     user, group = os.geteuid(), os.getegid()
-    check_result(libc.unshare(ctypes.c_int(kinds | (CLONE_NEWUSER if of_users else 0))), "unshare")
+    raise_on_failure(
+        libc.unshare(ctypes.c_int(kinds | (CLONE_NEWUSER if of_users else 0))), "unshare"
+    )
     if not of_users:
         return
     for name, text in (("setgroups", "deny"), ("uid_map", user), ("gid_map", group)):
@@ -99,10 +103,10 @@ def bind_mount(folder: Path, target: Path) -> None:
     """Bind-mount a folder at another path, in this process's mount namespace. Raises OSError."""
     flags = ctypes.c_ulong(MS_BIND | MS_REC)
     result = libc.mount(os.fsencode(folder), os.fsencode(target), None, flags, None)
-    check_result(result, str(target))
+    raise_on_failure(result, str(target))
 
 
-def check_result(result: int, what: str) -> int:
+def raise_on_failure(result: int, what: str) -> int:
     """Return a system call's result. Raises OSError with `what` as its file name."""
     if result < 0:
         error_number = ctypes.get_errno()

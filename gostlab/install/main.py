@@ -43,7 +43,7 @@ from gostlab.install.build_env import (
     HashMismatch,
     InstallContext,
     SetupError,
-    locked,
+    lock_folder,
     replaced_folder,
     run_logged,
 )
@@ -182,7 +182,7 @@ def provide_iproute2(bench: InstallContext) -> str:
     )
     # Read one suite at a time: the nearest one is the likeliest to run here.
     suites = [[suite] for group in archive.suite_groups(apt.mirror.codename) for suite in group]
-    for candidate in apt.look_for("iproute2", locate.OLDEST_IPROUTE2, suites, bench.say):
+    for candidate in apt.find_matching("iproute2", locate.OLDEST_IPROUTE2, suites, bench.say):
         bench.say(f"fetching {candidate}")
         file = apt.download(candidate, bench.cache / "build" / "iproute2")
         folder = bench.cache / "iproute2" / locate.format_version(candidate.upstream)
@@ -337,7 +337,7 @@ def run_locked(
     progress = InstallProgress(len(chosen), quiet, out)
     if build_tools.build_path() not in os.get_exec_path():
         os.environ["PATH"] = os.pathsep.join([*os.get_exec_path(), build_tools.build_path()])
-    with locked(cache, partial(print, file=out or sys.stdout, flush=True)) as lock_fd:
+    with lock_folder(cache, partial(print, file=out or sys.stdout, flush=True)) as lock_fd:
         try:
             return run_steps(chosen, progress, InstallContext(cache, jobs, print, lock_fd))
         finally:

@@ -33,12 +33,12 @@ from gostlab.install.build_env import (
     HashMismatch,
     InstallContext,
     SetupError,
-    locked,
+    lock_folder,
     replaced_folder,
     require_space,
     run_logged,
 )
-from gostlab.install.deb_extract import libraries_in
+from gostlab.install.deb_extract import shared_libraries
 from gostlab.registry.folders import BROUGHT, cache_folder
 
 if TYPE_CHECKING:
@@ -182,10 +182,10 @@ def inputs_hash() -> str:
 
 def find_root(cache: Path | None = None) -> GuestRoot | None:
     """Return the root of today's lock: this package's, user's or machine's. Raises MissingPart."""
-    return bundled_root() if PACKED.is_file() and cache is None else look_for_root(cache)
+    return bundled_root() if PACKED.is_file() and cache is None else find_unpacked_root(cache)
 
 
-def look_for_root(cache: Path | None = None) -> GuestRoot | None:
+def find_unpacked_root(cache: Path | None = None) -> GuestRoot | None:
     """Return an unpacked root of today's lock, None if there is none."""
     for folder in locate.versions_of("root", inputs_hash(), cache):
         record = locate.read_json(folder / "root.json")
@@ -214,11 +214,11 @@ def bundled_root() -> GuestRoot:
     """Return this package's root, unpacked into the cache at its first use. Raises MissingPart."""
     cache, wanted = cache_folder(), (locate.read_json(BROUGHT / "root.json") or {}).get("hash")
     try:
-        root = look_for_root(cache)
+        root = find_unpacked_root(cache)
         if root is None or root.hash != wanted:
             cache.mkdir(parents=True, exist_ok=True)
-            with locked(cache, lambda _: None, "root.lock"):
-                root = look_for_root(cache)  # another process may have unpacked it
+            with lock_folder(cache, lambda _: None, "root.lock"):
+                root = find_unpacked_root(cache)  # another process may have unpacked it
                 if root is None or root.hash != wanted:
                     root = unpack_root(PACKED, cache, wanted)
         return root
@@ -304,7 +304,7 @@ def fetch_packages(
         apt = archive.private_apt(bench.apt_folder, "the sandbox's root")
         suites = list(dict.fromkeys(one.suite for one in pinned))
         offered = fetch_from(apt, suites, missing(), packages_folder, bench)
-        snapshot_apt = archive.apt_at(apt, snapshot_time()) if missing() else None
+        snapshot_apt = archive.apt_of_snapshot(apt, snapshot_time()) if missing() else None
         if snapshot_apt is not None:
             fetch_from(snapshot_apt, suites, missing(), packages_folder, bench)
         newer = {one: match_offered(one, offered, apt.complaints) for one in missing()}
@@ -401,7 +401,7 @@ def build_root(
         [file for one, file in files if one.destination == "root"], tree, log, excluded()
     )
     root = GuestRoot(tree, {})
-    iperf3s = keep_iperf3s(files, tree, log)
+    iperf3s = save_iperf3s(files, tree, log)
     run_maintainer_steps(tree, log)
     bench.say("compiling its Python")
     compile_python(root, log)
@@ -428,7 +428,7 @@ def sources_of(files: Iterable[tuple[PinnedPackage, Path]]) -> dict[str, list[st
     return documents_by_source
 
 
-def keep_iperf3s(
+def save_iperf3s(
     files: Sequence[tuple[PinnedPackage, Path]], tree: Path, log: Path
 ) -> dict[str, dict[str, str]]:
     """Save the lab's own iperf3s, each with the loader and libraries of its release.
@@ -450,7 +450,7 @@ def keep_iperf3s(
             continue
         folder = tree / "usr/lib/gostlab" / one.destination
         sha256 = deb_extract.save_iperf3(scratch / one.destination, folder)
-        libraries_found = list(libraries_in(scratch / one.destination))
+        libraries_found = list(shared_libraries(scratch / one.destination))
         # Programs open a library by its symbolic link's name, so the target's name is not needed.
         linked_names = {
             path.resolve().name for path in libraries_found if path.name != path.resolve().name

@@ -20,7 +20,7 @@ from gostlab import results, safe_read, sandbox
 from gostlab.install.locate import version_tuple
 from gostlab.sandbox import uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
-from gostlab.sandbox.rootfs import plain_root
+from gostlab.sandbox.rootfs import root_without_run
 from gostlab.spec.cpu_model import CpuModel, MachineModel
 
 # With free system calls packetdrill would poll forever.
@@ -184,7 +184,7 @@ def start_guest(
     # The guest has a separate /tmp, so the program is copied.
     shutil.copy2(order.packetdrill, part / PROGRAM)
     there = f"{uml.GUEST_FOLDER}/{PROGRAM}"
-    root = plain_root(scripts=order.scripts)
+    root = root_without_run(scripts=order.scripts)
     guest_order = {"names": names, "options": more, "packetdrill": there}
     guest_order["scripts"] = root.inside("scripts")
     results.write_json(part / "order.json", guest_order)

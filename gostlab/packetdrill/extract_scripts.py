@@ -28,7 +28,7 @@ def fetch_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
     work = cache_folder() / "build" / "packetdrill"
     apt = archive.private_apt(work / "apt", "Linux's own scripts")
     suites = archive.suite_groups(apt.mirror.codename)
-    for candidate in apt.look_for(r"linux-source-\d+\.\d+", locate.OLDEST_KERNEL, suites, say):
+    for candidate in apt.find_matching(r"linux-source-\d+\.\d+", locate.OLDEST_KERNEL, suites, say):
         say(f"fetching {candidate}, about 170 MB, for its packetdrill scripts")
         package = apt.download(candidate, work / "download")
         version = candidate.version.partition("-")[0]

@@ -86,7 +86,7 @@ def require(holds: bool, fault: str) -> None:
 # -- what every plugin is asked
 
 
-def check_text(bench: PluginBench, name: str, description: str) -> None:
+def check_description(bench: PluginBench, name: str, description: str) -> None:
     """Check the name and the words that a user reads of a plugin."""
     require(NAME.fullmatch(name) is not None, f"name {name!r}: not lower-case letters and digits")
     require(
@@ -97,7 +97,7 @@ def check_text(bench: PluginBench, name: str, description: str) -> None:
     require(len(first) > 10, "its module has no docstring")
 
 
-def check_good(run: RunResult) -> None:
+def require_ok_checks(run: RunResult) -> None:
     """Raise PluginFault unless each check of a run is ok."""
     for check in checks_of(run):
         require(
@@ -105,14 +105,14 @@ def check_good(run: RunResult) -> None:
         )
 
 
-def check_left_behind(run: RunResult) -> None:
+def reject_stray_files(run: RunResult) -> None:
     """Raise PluginFault for a file that the result format does not name: its ends left it."""
     known = {path.name for path in known_files(run.folder)} | {"status.json"}
     for path in sorted(run.folder.iterdir()):
         require(path.name in known, f"it left {path.name} in its run's folder")
 
 
-def check_same(one: RunResult, other: RunResult) -> None:
+def require_identical_runs(one: RunResult, other: RunResult) -> None:
     """Raise PluginFault unless two executions of a run have the same samples, to the bit."""
     if any(check["name"].endswith("_repeats") for check in checks_of(one)):
         raise NotApplicable("its program has random numbers of its own, which the run says")

@@ -20,7 +20,7 @@ from gostlab.plugin_check.check_runs import PluginBench
 from gostlab.profile_import.find_importers import FORMATS
 from gostlab.registry import folders
 from gostlab.registry.installed_plugins import GROUPS, TOPOLOGIES
-from gostlab.registry.plot_names import drawing_files, drawing_in
+from gostlab.registry.plot_names import drawing_files, load_drawing
 from gostlab.registry.plugin_loader import find_by_name
 from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topologies, topology_classes
@@ -38,14 +38,14 @@ BATTERIES = {
 }
 
 
-def declared_in(group: str) -> Mapping[str, object]:
+def group_declarations(group: str) -> Mapping[str, object]:
     """Return the declaration of every plugin of a group by name. Raises BadInput."""
     if group == folders.TUNNELS.name:
         return {declaration.name: declaration for declaration in tunnel_kinds().values()}
     if group == folders.FORMATS.name:
         return FORMATS
     if group == folders.DRAWINGS.name:
-        return {word: drawing_in(word, file) for word, file in drawing_files().items()}
+        return {word: load_drawing(word, file) for word, file in drawing_files().items()}
     known: dict[str, Callable[[], Mapping[str, Any]]] = {
         folders.QDISCS.name: qdisc_kinds,
         folders.TRAFFIC_KINDS.name: traffic_kinds,
@@ -56,7 +56,7 @@ def declared_in(group: str) -> Mapping[str, object]:
 
 def all_plugins() -> list[tuple[str, str]]:
     """Return every plugin, of the lab and of other packages, as its group and name."""
-    return [(group, name) for group in GROUPS for name in declared_in(group)]
+    return [(group, name) for group in GROUPS for name in group_declarations(group)]
 
 
 def steps_of(group: str) -> dict[str, Callable[[PluginBench], None]]:
@@ -65,7 +65,7 @@ def steps_of(group: str) -> dict[str, Callable[[PluginBench], None]]:
 
 def bench_for(group: str, name: str, folder: Path, samples: Sequence[Path]) -> PluginBench:
     """Return the bench of a plugin. Raises BadInput if there is none of that name."""
-    declared = find_by_name(name, declared_in(group), f"plugin among {group}")
+    declared = find_by_name(name, group_declarations(group), f"plugin among {group}")
     return PluginBench(
         name, importlib.import_module(module_of(group, name, declared)), declared, folder, samples
     )

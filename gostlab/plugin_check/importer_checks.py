@@ -16,7 +16,7 @@ from gostlab.plugin_check.check_runs import (
     NotApplicable,
     PluginBench,
     PluginFault,
-    check_text,
+    check_description,
     require,
     require_refusal,
 )
@@ -46,7 +46,7 @@ def read(form: ImportFormat, recordings: Sequence[Recording]) -> PathRecording |
 
 def declares(bench: PluginBench) -> None:
     form: ImportFormat = bench.declared
-    check_text(bench, form.name, form.description)
+    check_description(bench, form.name, form.description)
     require(len(form.files) > form.optional_files >= 0, "files: none that must be there")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gostlab import api
-from gostlab.plugin_check.check_runs import PluginBench, PluginFault, check_text, require
+from gostlab.plugin_check.check_runs import PluginBench, PluginFault, check_description, require
 
 if TYPE_CHECKING:
     from gostlab.analysis.plotting.plot_registry import PlotResult
@@ -42,7 +42,7 @@ def section_of(bench: PluginBench, results: Path, name: str) -> PlotResult:
 
 def declares(bench: PluginBench) -> None:
     drawing = bench.declared
-    check_text(bench, drawing.word, drawing.word * 2)
+    check_description(bench, drawing.word, drawing.word * 2)
     caption = drawing.caption
     require(len(caption) > 20 and caption.endswith("."), f"no sentence as caption: {caption!r}")
     from gostlab.registry.plot_names import metrics_by_name

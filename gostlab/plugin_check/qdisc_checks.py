@@ -6,11 +6,11 @@ from itertools import pairwise
 from gostlab.plugin_check.check_runs import (
     PluginBench,
     bottleneck_rows,
-    check_good,
-    check_left_behind,
-    check_same,
-    check_text,
+    check_description,
+    reject_stray_files,
     require,
+    require_identical_runs,
+    require_ok_checks,
 )
 from gostlab.registry.qdiscs import BOTTLENECK, qdisc_kinds
 from gostlab.results import read_object, read_series
@@ -31,7 +31,7 @@ def load_of(bench: PluginBench, **more: str) -> dict[str, object]:
 
 
 def declares(bench: PluginBench) -> None:
-    check_text(bench, bench.name, bench.declared.says)
+    check_description(bench, bench.name, bench.declared.says)
     require(bench.declared.option.startswith("NET_SCH"), f"option: {bench.declared.option!r}")
 
 
@@ -43,7 +43,7 @@ def starts(bench: PluginBench) -> None:
 
 def carries(bench: PluginBench) -> None:
     run = bench.run(load_of(bench))
-    check_good(run)
+    require_ok_checks(run)
     rows = bottleneck_rows(run)
     backlog = max(row["backlog_pkts"] for row in rows)
     require(1 < backlog <= BUFFER_PKTS + 2, f"{backlog} packets in a buffer of {BUFFER_PKTS}")
@@ -74,7 +74,7 @@ def median_rtt_ms(run: RunResult) -> float:
 
 
 def ends(bench: PluginBench) -> None:
-    check_left_behind(bench.run(load_of(bench)))
+    reject_stray_files(bench.run(load_of(bench)))
 
 
 def refuses(bench: PluginBench) -> None:
@@ -89,4 +89,4 @@ def refuses(bench: PluginBench) -> None:
 
 
 def repeats(bench: PluginBench) -> None:
-    check_same(bench.run(load_of(bench)), bench.run(load_of(bench), again=True))
+    require_identical_runs(bench.run(load_of(bench)), bench.run(load_of(bench), again=True))

@@ -5,12 +5,12 @@ from typing import Any
 
 from gostlab.plugin_check.check_runs import (
     PluginBench,
-    check_good,
-    check_left_behind,
-    check_same,
-    check_text,
+    check_description,
     flows_of,
+    reject_stray_files,
     require,
+    require_identical_runs,
+    require_ok_checks,
 )
 from gostlab.registry.topologies import topology_classes
 
@@ -29,7 +29,7 @@ def load_of(bench: PluginBench) -> dict[str, object]:
 
 
 def declares(bench: PluginBench) -> None:
-    check_text(bench, bench.name, bench.declared.says)
+    check_description(bench, bench.name, bench.declared.says)
     require(bool(topology_classes()[bench.name].__doc__), "no drawing in its class's docstring")
 
 
@@ -41,14 +41,14 @@ def starts(bench: PluginBench) -> None:
 
 def carries(bench: PluginBench) -> None:
     run = bench.run(load_of(bench))
-    check_good(run)  # the idle round trip of every flow, and each queue's rate, among others
+    require_ok_checks(run)  # the idle round trip of every flow, and each queue's rate, among others
     rates = [flow["goodput_bps"] for flow in flows_of(run)]
     require(min(rates) > 0.05 * RATE_BPS, f"a flow has {min(rates):.0f} bit/s of 10 Mbit/s")
     require(sum(rates) > 0.7 * RATE_BPS, f"{sum(rates):.0f} bit/s of 10 Mbit/s")
 
 
 def ends(bench: PluginBench) -> None:
-    check_left_behind(bench.run(load_of(bench)))
+    reject_stray_files(bench.run(load_of(bench)))
 
 
 def refuses(bench: PluginBench) -> None:
@@ -65,4 +65,4 @@ def refuses(bench: PluginBench) -> None:
 
 
 def repeats(bench: PluginBench) -> None:
-    check_same(bench.run(load_of(bench)), bench.run(load_of(bench), again=True))
+    require_identical_runs(bench.run(load_of(bench)), bench.run(load_of(bench), again=True))

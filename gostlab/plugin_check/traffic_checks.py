@@ -8,12 +8,12 @@ from gostlab.guest.flow_result import FlowResult, FlowRun, TrafficError
 from gostlab.plugin_check.check_runs import (
     PluginBench,
     PluginFault,
-    check_good,
-    check_left_behind,
-    check_same,
-    check_text,
+    check_description,
     flows_of,
+    reject_stray_files,
     require,
+    require_identical_runs,
+    require_ok_checks,
 )
 from gostlab.registry.traffic import DOWNLOAD, traffic_kinds
 
@@ -57,7 +57,7 @@ def load_of(bench: PluginBench) -> dict[str, Any]:
 
 def declares(bench: PluginBench) -> None:
     declaration = bench.declared
-    check_text(bench, bench.name, declaration.says)
+    check_description(bench, bench.name, declaration.says)
     functions = ("server_command", "client_command", "read")
     missing = [name for name in functions if not hasattr(bench.module, name)]
     require(not missing, f"no function {', '.join(missing)}")
@@ -82,7 +82,7 @@ def starts(bench: PluginBench) -> None:
 
 def carries(bench: PluginBench) -> None:
     run = bench.run(load_of(bench))
-    check_good(run)
+    require_ok_checks(run)
     [flow] = flows_of(run)
     require(flow["bytes"] > 0, "its flow carried nothing")
     require(flow["goodput_bps"] < 5e6, f"{flow['goodput_bps']:.0f} bit/s through 5 Mbit/s")
@@ -90,7 +90,7 @@ def carries(bench: PluginBench) -> None:
 
 def ends(bench: PluginBench) -> None:
     run = bench.run(load_of(bench))
-    check_left_behind(run)
+    reject_stray_files(run)
     [flow] = flows_of(run)
     late = flow["ended_s"] - DURATION_S
     require(late < LATE_S, f"its flow ended {late:.1f} s after its time")
@@ -122,4 +122,4 @@ def refuses(bench: PluginBench) -> None:
 
 
 def repeats(bench: PluginBench) -> None:
-    check_same(bench.run(load_of(bench)), bench.run(load_of(bench), again=True))
+    require_identical_runs(bench.run(load_of(bench)), bench.run(load_of(bench), again=True))

@@ -7,13 +7,13 @@ from typing import Any
 from gostlab.plugin_check.check_runs import (
     NotApplicable,
     PluginBench,
-    check_good,
-    check_left_behind,
-    check_same,
-    check_text,
+    check_description,
     checks_of,
     flows_of,
+    reject_stray_files,
     require,
+    require_identical_runs,
+    require_ok_checks,
 )
 from gostlab.registry.topologies import topologies
 from gostlab.registry.tunnels import WAN, WAN2, TunnelKind
@@ -43,7 +43,7 @@ def tunnelled(bench: PluginBench) -> TunnelKind:
 
 
 def declares(bench: PluginBench) -> None:
-    check_text(bench, bench.name, bench.declared.says)
+    check_description(bench, bench.name, bench.declared.says)
     declaration = tunnelled(bench)
     if declaration.is_vpn:
         require(
@@ -75,7 +75,7 @@ def carries(bench: PluginBench) -> None:
     least = MIN_SHARE_OF_DATAGRAMS if declaration.sent_by else MIN_SHARE
     share = (run.goodput_bps or 0.0) / RATE_BPS
     require(least < share < 0.98, f"goodput is {share:.2f} of the rate, not {least} to 0.98")
-    check_good(run)
+    require_ok_checks(run)
     samples = (read_series(run.folder, name) for name in ("queues", "sockets"))
     measured, declared = wire_ratio(run.run, *samples), declaration.wire_ratio(MTU_BYTES)
     require(
@@ -94,7 +94,7 @@ def carries(bench: PluginBench) -> None:
 
 def ends(bench: PluginBench) -> None:
     declaration, run = tunnelled(bench), bench.run(load_of(bench))
-    check_left_behind(run)
+    reject_stray_files(run)
     program = (read_object(run.folder / "env.json") or {})["tunnel"]
     version = str(program["version"])
     require(re.search(r"\d+(\.\w+)+", version) is not None, f"its program's version: {version}")
@@ -123,4 +123,4 @@ def refuses(bench: PluginBench) -> None:
 
 def repeats(bench: PluginBench) -> None:
     load = load_of(bench)
-    check_same(bench.run(load), bench.run(load, again=True))
+    require_identical_runs(bench.run(load), bench.run(load, again=True))

@@ -210,7 +210,7 @@ def clamped_table(direction: SpecifiedDirection) -> tuple[int, ...] | None:
     """
     if not direction.jitter_s:
         return None
-    table = named_table(direction) if direction.distribution else uniform_table()
+    table = find_delay_table(direction) if direction.distribution else uniform_table()
     lowest = -math.floor(DISTRIBUTION_SCALE * direction.delay_s / direction.jitter_s)
     if not direction.distribution and direction.jitter_s <= direction.delay_s:
         return None
@@ -239,7 +239,7 @@ def find_table(name: str) -> Path | None:
     return next((path for paths in roots for path in sorted(paths)), None)
 
 
-def named_table(direction: SpecifiedDirection) -> tuple[int, ...]:
+def find_delay_table(direction: SpecifiedDirection) -> tuple[int, ...]:
     """Return one of iproute2's delay tables. Raises BadInput if it is not here."""
     if direction.distribution in TABLE_NAMES:
         return delay_table(direction.distribution)

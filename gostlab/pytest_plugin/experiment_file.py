@@ -75,7 +75,7 @@ class CellTest(pytest.Item):
         command = shlex.join([COMMAND, "run", str(self.path), "--matrix", first_run.matrix])
         runs = record_runs(self, results, runner.results, command, self.experiment.file.title)
         invalid = [run.name for run in runs if run.verdict == "invalid"]
-        judged = judge_bound(bound, runs, names)
+        judged = evaluate_bound(bound, runs, names)
         unmet = [judgement for judgement in judged if not judgement.passed]
         if unmet:
             raise UnmetExpectations(unmet)
@@ -101,9 +101,9 @@ class CellTest(pytest.Item):
         return self.path, None, self.name
 
 
-def judge_bound(bound: list[Bound], runs: list[CheckedRun], names: list[str]) -> list[Judgement]:
+def evaluate_bound(bound: list[Bound], runs: list[CheckedRun], names: list[str]) -> list[Judgement]:
     """Judge bound expectations; cells without runs are not among their subjects or references."""
-    from gostlab.analysis.stats.expectations import CellRuns, judge_cell
+    from gostlab.analysis.stats.expectations import CellRuns, evaluate_cell
 
     cells: list[Any] = []
     for name in names:
@@ -111,4 +111,4 @@ def judge_bound(bound: list[Bound], runs: list[CheckedRun], names: list[str]) ->
         of_cell.sort(key=lambda run: run.result.repetition)
         measured = tuple(run.measured for run in of_cell)
         cells.append(CellRuns(measured[0].matrix, measured) if measured else None)
-    return [judge_cell(expectation, cells) for expectation in bound]
+    return [evaluate_cell(expectation, cells) for expectation in bound]

@@ -186,7 +186,7 @@ def unknown_controls_accepted() -> bool:
     return _strangers.get()
 
 
-def check_known(choice: CongestionControlChoice) -> ControlFile | None:
+def find_control(choice: CongestionControlChoice) -> ControlFile | None:
     """Return the control, or None for one of Linux's. Raises BadInput if it is unknown.
 
     An unknown parameter is an error, too.

@@ -57,7 +57,7 @@ def copy_of(digest: str) -> Path:
     return cache_folder() / "files" / digest
 
 
-def named_files(paths: Sequence[Path]) -> dict[str, Path]:
+def files_by_name(paths: Sequence[Path]) -> dict[str, Path]:
     """Return files, and those below folders, by their names in a copy. Raises BadInput."""
     sources: dict[str, Path] = {}
     for path in paths:
@@ -83,7 +83,7 @@ def provide_copy(paths: Sequence[Path]) -> dict[str, str]:
 
     The copy is at `copy_of(digest_of(digests))`. Raises BadInput or OSError.
     """
-    sources = named_files(paths)
+    sources = files_by_name(paths)
     contents = {name: path.read_bytes() for name, path in sources.items()}
     programs = {name for name, path in sources.items() if os.access(path, os.X_OK)}
     digests = {

@@ -38,7 +38,7 @@ def drawing_files() -> dict[str, Path]:
     return by_name
 
 
-def drawing_in(plot: str, path: Path) -> Any:
+def load_drawing(plot: str, path: Path) -> Any:
     """Return the plot that a file is named after. Raises BadInput if it does not declare it."""
     plugin = next((one for one in installed(DRAWINGS.name) if one.file == path), None)
     module = import_file(path) if plugin is None else import_installed(plugin)
@@ -53,7 +53,7 @@ def drawing_in(plot: str, path: Path) -> Any:
 
 def takes_factors(plot: str, path: Path) -> bool:
     """Return whether an experiment may name the two factors of a plot. Raises BadInput."""
-    return drawing_in(plot, path).over is not None
+    return load_drawing(plot, path).over is not None
 
 
 def format_with_factors(plot: str, across: str, down: str) -> str:

@@ -99,7 +99,7 @@ def import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         reason = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
-        raise BadInput(f"{from_root(path)}{line_in(path, error)}: {reason}") from error
+        raise BadInput(f"{from_root(path)}{error_line_suffix(path, error)}: {reason}") from error
     return module
 
 
@@ -122,7 +122,7 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(CODE).with_suffix("").parts)
 
 
-def line_in(path: Path, error: BaseException) -> str:
+def error_line_suffix(path: Path, error: BaseException) -> str:
     """Return the line of a file in which an exception was raised, like ":12", or ""."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f":{error.lineno}"
@@ -134,7 +134,7 @@ def line_in(path: Path, error: BaseException) -> str:
     return line
 
 
-def declared_in(folder: Path, constant: str, kind: type[T], function: str) -> dict[str, T]:
+def declarations_by_name(folder: Path, constant: str, kind: type[T], function: str) -> dict[str, T]:
     """Return the declarations of a folder's modules by each of their names.
 
     The lab's own folder has those of other packages besides. Raises BadInput for an incomplete
@@ -153,7 +153,7 @@ def declared_in(folder: Path, constant: str, kind: type[T], function: str) -> di
     declarations = [
         replace(declaration, module=name)  # type: ignore[type-var]
         for name, module, origin in modules
-        for declaration in declarations_in(module, origin, constant, kind, function)
+        for declaration in iter_declarations(module, origin, constant, kind, function)
     ]
     # The order does not depend on the files.
     for declaration in sorted(declarations, key=lambda declaration: declaration.name):
@@ -167,7 +167,7 @@ def declared_in(folder: Path, constant: str, kind: type[T], function: str) -> di
     return by_name
 
 
-def declarations_in(
+def iter_declarations(
     imported: ModuleType, origin: str, constant: str, kind: type[T], function: str
 ) -> Iterator[T]:
     """Yield the declarations of a module. Raises BadInput for an incomplete one.

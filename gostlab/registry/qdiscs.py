@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.registry.folders import QDISCS
-from gostlab.registry.plugin_loader import PluginDeclaration, declared_in, find_by_name
+from gostlab.registry.plugin_loader import PluginDeclaration, declarations_by_name, find_by_name
 
 BOTTLENECK, QUEUE = "bottleneck", "queue"
 
@@ -76,7 +76,7 @@ class QdiscKind(PluginDeclaration):
 @cache
 def qdisc_kinds(folder: Path = QDISCS) -> dict[str, QdiscKind]:
     """Return every queueing discipline by name. Raises BadInput for an incomplete one."""
-    qdiscs = declared_in(folder, "QDISC", QdiscKind, "build")
+    qdiscs = declarations_by_name(folder, "QDISC", QdiscKind, "build")
     return {name: qdisc for name, qdisc in qdiscs.items() if name == qdisc.name}
 
 

@@ -138,7 +138,7 @@ def origin_of_class(file: Path, topology: type[Any]) -> str:
 @cache
 def topologies(file: Path = TOPOLOGY_FILE) -> dict[str, Topology]:
     """Return every topology by name, in topo.py's order. Raises BadInput."""
-    return {name: declared_by(file, cls) for name, cls in topology_classes(file).items()}
+    return {name: declaration_of_class(file, cls) for name, cls in topology_classes(file).items()}
 
 
 def topology_of(name: str) -> Topology:
@@ -146,7 +146,7 @@ def topology_of(name: str) -> Topology:
     return find_by_name(name, topologies(), "topology")
 
 
-def declared_by(file: Path, topology: type[Any]) -> Topology:
+def declaration_of_class(file: Path, topology: type[Any]) -> Topology:
     """Return the declaration of a class. Raises BadInput."""
     origin = f"{origin_of_class(file, topology)}: {topology.__name__}"
     attributes = {key: value for key, value in vars(topology).items() if key[0] != "_"}

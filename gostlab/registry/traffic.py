@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.registry.folders import TRAFFIC_KINDS
-from gostlab.registry.plugin_loader import PluginDeclaration, declared_in, find_by_name
+from gostlab.registry.plugin_loader import PluginDeclaration, declarations_by_name, find_by_name
 
 # Maximum numbers of a flow's parallel connections: iperf3's, and a bulk flow's, whose server takes
 # them when all are made: so many wait in a listener's queue (net.core.somaxconn: 4,096).
@@ -74,7 +74,7 @@ class TrafficKind(PluginDeclaration):
 @cache
 def traffic_kinds(folder: Path = TRAFFIC_KINDS) -> dict[str, TrafficKind]:
     """Return every type of traffic by name. Raises BadInput for an incomplete one."""
-    return declared_in(folder, "TRAFFIC", TrafficKind, "client_command")
+    return declarations_by_name(folder, "TRAFFIC", TrafficKind, "client_command")
 
 
 def kind_of_fields(fields: Collection[str]) -> TrafficKind:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.registry.folders import TUNNELS
-from gostlab.registry.plugin_loader import PluginDeclaration, declared_in, find_by_name
+from gostlab.registry.plugin_loader import PluginDeclaration, declarations_by_name, find_by_name
 
 # The program provided by the installation: a real GOST if one is found, else the bundled relay.
 GOST = "gost"
@@ -228,7 +228,7 @@ def kcp_values(options: Mapping[str, object]) -> dict[str, object]:
 @cache
 def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
     """Return every tunnel by each of its names, direct first. Raises BadInput."""
-    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start")
+    kinds = declarations_by_name(folder, "TUNNEL", TunnelKind, "start")
     return dict(sorted(kinds.items(), key=lambda pair: not pair[1].is_direct))
 
 

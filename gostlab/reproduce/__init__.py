@@ -16,7 +16,7 @@ from gostlab.results import ResultsError
 from gostlab.results.rows import FlowRow
 from gostlab.sandbox import uml
 from gostlab.sandbox.cpu_claims import claimed_cpus
-from gostlab.sandbox.rootfs import OwnRoot, own_root
+from gostlab.sandbox.rootfs import OwnRoot, root_for_run
 from gostlab.spec.cpu_model import MachineModel
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.units import show_rate
@@ -97,7 +97,7 @@ def replay(folder: Path) -> RunReplay:
     """
     run, parts = finished_run(folder), locate.find_parts()
     kernel = locate.kernel_for(run.kernel, parts)
-    root = own_root(sandbox.build_parts_json(parts), run)
+    root = root_for_run(sandbox.build_parts_json(parts), run)
     with (
         tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch,
         claimed_cpus(1) as (cpu,),
@@ -168,7 +168,9 @@ def compare_replay(
         metric for flow in whole_rows for metric in compare_flow(run, flow, again[flow["name"]])
     ]
     compared += compare_paths(environment, replayed)
-    return RunReplay(run.name, tuple(compared), notes_on(run, environment, kernel, root))
+    return RunReplay(
+        run.name, tuple(compared), environment_differences(run, environment, kernel, root)
+    )
 
 
 def finished_run(folder: Path) -> RunSpec:
@@ -193,7 +195,7 @@ def finished_run(folder: Path) -> RunSpec:
         raise BadInput(f"{folder}: run.json: not a run that a lab wrote: {error!r:.200}") from None
 
 
-def notes_on(
+def environment_differences(
     run: RunSpec, environment: RunEnvironment, kernel: Path, root: OwnRoot | None
 ) -> tuple[str, ...]:
     """Return notes on differences between the run's and the replay's environments."""

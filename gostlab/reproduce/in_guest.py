@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gostlab import results
 from gostlab.guest.flow_result import TrafficError
-from gostlab.guest.host_config import Unsupported, prepare_kernel
+from gostlab.guest.host_config import Unsupported, set_kernel_wide_settings
 from gostlab.guest.reset_clock import reset_virtual_clock
 from gostlab.guest.traffic_plugins import report_name, result_of
 from gostlab.spec.run_spec import RunSpec
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     run = RunSpec.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     try:
         # Settings of the whole machine are not part of the script.
-        prepare_kernel(run, "sandbox")
+        set_kernel_wide_settings(run, "sandbox")
         time.clock_settime(time.CLOCK_REALTIME, time.time() + CLOCK_OFFSET_S)
         reset_virtual_clock(run.clock, run.seed)
         error = run_script(folder)

@@ -632,7 +632,7 @@ def failure_line(folder: Path, status: Mapping[str, object]) -> str:
     return f"{message} (see {folder / 'log.txt'}; --retry-failed runs it again)"
 
 
-def prepare_folder(results: Path, run: RunSpec) -> Path:
+def create_run_folder(results: Path, run: RunSpec) -> Path:
     """Create an empty folder with run.json for a run, and return it.
 
     An unfinished folder of the same name is replaced; one that another epoch finished is archived
@@ -725,7 +725,7 @@ class PartialRunFolder(InPlaceRunFolder):
         self._lock.close()
 
 
-def prepare_beside(target: Path, run: RunSpec) -> PartialRunFolder:
+def create_sibling_folder(target: Path, run: RunSpec) -> PartialRunFolder:
     """Create a locked temporary folder with run.json next to a run's path. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{target.name[:160]}.part-"
@@ -816,7 +816,7 @@ def shared_experiment_lock(target: Path) -> Iterator[None]:
         yield
 
 
-def check_space(results: Path, needed_bytes: int) -> None:
+def require_free_space(results: Path, needed_bytes: int) -> None:
     """Raise ResultsError if the disk under a results folder has less free space than needed."""
     free = shutil.disk_usage(results).free
     if free < needed_bytes:

@@ -22,7 +22,7 @@ import struct
 from dataclasses import dataclass
 from functools import cache
 
-from gostlab.install.landlock import check_result, gain_no_rights, libc
+from gostlab.install.landlock import gain_no_rights, libc, raise_on_failure
 
 HELD_LENGTH = 0x676F73746C616221  # "gostlab!", in bytes: larger than any file
 # <linux/audit.h>, and <asm/unistd.h>: the numbers of seccomp, truncate and ftruncate
@@ -84,7 +84,7 @@ def install_filter() -> int:
     program = BpfProgram(len(instructions), (BpfInstruction * len(instructions))(*instructions))
     number = NUMBERS[os.uname().machine][1]
     result = libc.syscall(number, SET_MODE_FILTER, NEW_LISTENER, ctypes.byref(program))
-    return check_result(result, "seccomp")
+    return raise_on_failure(result, "seccomp")
 
 
 @cache

@@ -84,7 +84,7 @@ class MemoryPlace:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def memory_place(memory_mib: int, folder: Path, *, own_mounts: bool) -> MemoryPlace:
+def choose_memory_folder(memory_mib: int, folder: Path, *, own_mounts: bool) -> MemoryPlace:
     """Return a suitable folder for the memory of a guest.
 
     own_mounts the sandbox can mount a tmpfs of its own
@@ -113,7 +113,7 @@ def memory_place(memory_mib: int, folder: Path, *, own_mounts: bool) -> MemoryPl
     for candidate in candidates(own_folder):
         reason = explain_unfit(candidate, memory_mib)
         if reason is None:
-            if is_in_memory(candidate):
+            if is_ram_backed(candidate):
                 require_memory(memory_mib)
             return MemoryPlace(own_folder, candidate)
         reasons.append(f"{RESULTS_DISK if candidate == own_folder else candidate} {reason}")
@@ -166,7 +166,7 @@ def require_memory(memory_mib: int) -> None:
         )
 
 
-def is_in_memory(folder: Path) -> bool:
+def is_ram_backed(folder: Path) -> bool:
     """Return whether files in a folder use memory rather than disk."""
     mount = ("", "")
     for line in read_lines(Path("/proc/self/mountinfo")):

@@ -11,7 +11,7 @@ from gostlab.install.kernel_modules import CompileError, KernelModule
 from gostlab.registry.congestion_controls import IN_LINUX, ControlFile
 from gostlab.sandbox import CHECKOUT, uml, usable_cpus
 from gostlab.sandbox.kernel_log import explain_kernel_death
-from gostlab.sandbox.rootfs import plain_root
+from gostlab.sandbox.rootfs import root_without_run
 from gostlab.spec.cpu_model import MachineModel
 
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
@@ -24,7 +24,7 @@ def probe_module(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
     Raises CompileError with the kernel's message if the kernel rejects the module or crashes, and
     MissingPart, MachineError and OSError.
     """
-    root = plain_root()
+    root = root_without_run()
     control = ControlFile(file.name, file.name, file, (), "", is_user_supplied=True)
     module = KernelModule(file.name, file, arguments, "", control)
     with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:

@@ -63,7 +63,7 @@ def _walk(path: Path, secret: list[Path]) -> Iterator[Path]:
     yield from ([path] if len(secret) == before else public)
 
 
-def named_by_commands(run: RunSpec) -> list[Path]:
+def paths_in_commands(run: RunSpec) -> list[Path]:
     """Return a run's own files, and the paths in its commands that an ordinary user may read.
 
     Programs among them that others may execute count, wherever they lie.

@@ -86,13 +86,13 @@ class OwnRoot:
         return [f"/module{number}/{module.file.name}" for number, module in enumerate(modules)]
 
 
-def plain_root(**shared: Path) -> OwnRoot:
+def root_without_run(**shared: Path) -> OwnRoot:
     """Return the root of a guest without a run. Raises MissingPart."""
     root = require_root()
     return OwnRoot(root, {}, {**shared, **bundle_folder(root)})
 
 
-def own_root(handed: PartsJson, run: RunSpec) -> OwnRoot | None:
+def root_for_run(handed: PartsJson, run: RunSpec) -> OwnRoot | None:
     """Return the root for a run with these parts; None: the host's files. Raises MissingPart."""
     root = root_of_run(run)
     if root is None:

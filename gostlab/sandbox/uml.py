@@ -34,7 +34,7 @@ from gostlab import sandbox
 from gostlab.errors import BadInput
 from gostlab.install import landlock
 from gostlab.install.kernel_modules import CompileError, KernelModule, module_for, provide_capture
-from gostlab.install.landlock import UNUSED, check_result, gain_no_rights, libc
+from gostlab.install.landlock import UNUSED, gain_no_rights, libc, raise_on_failure
 from gostlab.install.locate import MissingPart, kernel_record, read_built_record, seccomp_args
 from gostlab.install.parts_json import KernelJson, PartsJson
 from gostlab.install.rootfs import FIRST_IN_ROOT
@@ -62,11 +62,11 @@ from gostlab.sandbox.memory_file import (
     FOLDER_VARIABLE,
     MEMORY_SLACK_MIB,
     MemoryPlace,
+    choose_memory_folder,
     explain_unfit,
-    memory_place,
 )
-from gostlab.sandbox.readable_paths import named_by_commands, readable_as_root
-from gostlab.sandbox.rootfs import LINKS, OwnRoot, own_root
+from gostlab.sandbox.readable_paths import paths_in_commands, readable_as_root
+from gostlab.sandbox.rootfs import LINKS, OwnRoot, root_for_run
 from gostlab.spec.cpu_model import CpuModel, MachineModel
 from gostlab.spec.run_spec import RunSpec
 
@@ -307,7 +307,7 @@ def boot(
         files = [str(module.file.resolve()) for module in modules]
     else:
         visible, files = [], root.lay_out(folder, modules)
-    memory = memory_place(model.memory_mib, folder, own_mounts=isolation.namespaces)
+    memory = choose_memory_folder(model.memory_mib, folder, own_mounts=isolation.namespaces)
     boot_orders = {
         "argv": list(argv),
         "environ": {**guest_environ(environ, root), "GOSTLAB_MEMORY": str(memory)},
@@ -351,7 +351,7 @@ def boot(
     except (subprocess.SubprocessError, OSError) as error:
         memory.leave()
         raise MachineError(explain_start_failure(kernel, folder, isolation, error)) from error
-    try_boot = None if trial else partial(check_boots, kernel, cpu=cpu, keep=keep, root=root)
+    try_boot = None if trial else partial(boot_test_guest, kernel, cpu=cpu, keep=keep, root=root)
     of_work = model.clock == "virtual"
     guest = Guest(process, limit_s, folder, memory, modules, of_work=of_work, try_boot=try_boot)
     if hold is not None:
@@ -359,7 +359,7 @@ def boot(
     return guest
 
 
-def check_boots(kernel: Path, *, cpu: int, keep: Sequence[Path], root: OwnRoot | None) -> None:
+def boot_test_guest(kernel: Path, *, cpu: int, keep: Sequence[Path], root: OwnRoot | None) -> None:
     """Boot a small guest that does nothing.
 
     Raises CannotBoot with the cause if its kernel did not reach its first process.
@@ -702,7 +702,7 @@ def run_boot(
     own_files = require_own_files(run)
     plugins = require_plugins(run)
     keep = [*keep, *own_files.values(), *plugins.values()]
-    root = own_root(parts, run)
+    root = root_for_run(parts, run)
     if root is not None:
         parts = cast(PartsJson, root.parts)
         root = replace(root, shared={**root.shared, **plugins})
@@ -731,7 +731,7 @@ def run_boot(
         (CHECKOUT, *keep),
         tuple(modules),
         root,
-        tuple(named_by_commands(run)),
+        tuple(paths_in_commands(run)),
         WEEK_S if prompt else sandbox.time_limit_s(run),
         bool(prompt),
         capture,
@@ -905,7 +905,7 @@ def confine_child(
         if hold is not None:
             hold.install()
         # This is last, as a change of credentials resets it; and the parent may have ended by now.
-        check_result(
+        raise_on_failure(
             libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *UNUSED), "pdeathsig"
         )
         if os.getppid() != parent:
@@ -954,7 +954,7 @@ def enter_namespaces(folder: Path, memory_mib: int) -> None:
     mount_memory(os.fsencode(folder / ".uml"), memory_mib + MEMORY_SLACK_MIB)
     terminals, mount_flags = b"/dev/pts", ctypes.c_ulong(MS_NOSUID)
     result = libc.mount(b"devpts", terminals, b"devpts", mount_flags, b"ptmxmode=0666")
-    check_result(result, "/dev/pts")
+    raise_on_failure(result, "/dev/pts")
     landlock.bind_mount(Path("/dev/pts/ptmx"), Path("/dev/ptmx"))
 
 
@@ -966,7 +966,7 @@ def cover_sockets(needed: Iterable[Path]) -> None:
     if SOCKETS.is_dir() and not any(path.is_relative_to(SOCKETS) for path in needed):
         flags = ctypes.c_ulong(MS_RDONLY | MS_NOSUID | MS_NODEV)
         result = libc.mount(b"tmpfs", os.fsencode(SOCKETS), b"tmpfs", flags, b"mode=0755")
-        check_result(result, str(SOCKETS))
+        raise_on_failure(result, str(SOCKETS))
 
 
 def mount_memory(mount_point: bytes, size_mib: int) -> None:
@@ -980,7 +980,7 @@ def mount_memory(mount_point: bytes, size_mib: int) -> None:
         result = libc.mount(b"tmpfs", mount_point, b"tmpfs", flags, options)
         if result == 0 or ctypes.get_errno() != errno.EINVAL:
             break  # EINVAL: this kernel does not support the option
-    check_result(result, os.fsdecode(mount_point))
+    raise_on_failure(result, os.fsdecode(mount_point))
 
 
 def set_mounts(path: str, flags: int, *, readonly: bool) -> None:
@@ -993,7 +993,7 @@ def set_mounts(path: str, flags: int, *, readonly: bool) -> None:
     )
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     at = AT_FDCWD, os.fsencode(path), ctypes.c_uint(flags)
-    check_result(libc.syscall(SYS_MOUNT_SETATTR, *at, attributes, size), path)
+    raise_on_failure(libc.syscall(SYS_MOUNT_SETATTR, *at, attributes, size), path)
 
 
 def drop_rights() -> None:

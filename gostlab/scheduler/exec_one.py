@@ -87,14 +87,14 @@ def execute(task: RunTask, start: Starter, *, retry_failed: bool = False) -> Run
     run, target = task.run, task.folder.resolve()
     if results.is_settled(target, run, retry_failed=retry_failed):
         return RunResult.read(target, run)
-    check_folder(target, run)
+    reject_foreign_folder(target, run)
     target.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         stack.enter_context(results.shared_experiment_lock(target))
         if run.clock == "real":
             stack.enter_context(alone_on_the_real_clock())
         cpus = stack.enter_context(claimed_cpus(1))
-        part = results.prepare_beside(target, run)
+        part = results.create_sibling_folder(target, run)
         stack.callback(part.discard)
         started_s = time.monotonic()
         job = start(run, part.folder, cpus[0])
@@ -120,7 +120,7 @@ def execute(task: RunTask, start: Starter, *, retry_failed: bool = False) -> Run
     return RunResult.read(target, run)
 
 
-def check_folder(target: Path, run: RunSpec) -> None:
+def reject_foreign_folder(target: Path, run: RunSpec) -> None:
     """Raise ResultsError if a folder has contents of something else than this run."""
     try:
         names = [entry.name for entry in target.iterdir()]

@@ -201,12 +201,12 @@ class RunBlock:
             if slot is None:
                 return
             run = self.waiting.popleft()
-            results.check_space(self.folder, SPACE_PER_RUN_BYTES * (1 + len(self.running)))
+            results.require_free_space(self.folder, SPACE_PER_RUN_BYTES * (1 + len(self.running)))
             making: results.InPlaceRunFolder
             if self.beside:
-                making = results.prepare_beside(run_folder(run, self.folder), run)
+                making = results.create_sibling_folder(run_folder(run, self.folder), run)
             else:
-                making = results.InPlaceRunFolder(results.prepare_folder(self.folder, run))
+                making = results.InPlaceRunFolder(results.create_run_folder(self.folder, run))
             self.progress.started(run)
             try:
                 job = self.start(run, making.folder, slot)

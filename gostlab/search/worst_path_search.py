@@ -14,7 +14,7 @@ from statistics import median
 
 from gostlab.errors import require_bounds
 from gostlab.install.locate import MissingPart
-from gostlab.registry.congestion_controls import check_known, parse_control
+from gostlab.registry.congestion_controls import find_control, parse_control
 from gostlab.results import metrics, read_object
 from gostlab.search.harness import SearchHarness
 from gostlab.search.search_space import SearchAxis
@@ -150,7 +150,7 @@ class WorstSearchOptions:
         for option, cc in (("--cc", self.cc), ("--against", self.against)):
             if cc is not None:
                 try:
-                    check_known(parse_control(cc))
+                    find_control(parse_control(cc))
                 except BadInput as error:
                     raise BadInput(f"{option} {cc}: {error}") from None
         if self.measure.needs_other and self.against is None:

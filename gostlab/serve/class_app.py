@@ -175,7 +175,7 @@ class ClassRoutes:
     async def me(self, request: Request) -> Response:
         student = self.student(request)
         pupil = self._course.roster.find_by_identifier(student)
-        name = pupil.shown_name if pupil else student
+        name = pupil.display_name if pupil else student
 
         def labs() -> list[dict[str, object]]:
             return [

@@ -32,7 +32,7 @@ from gostlab.classroom.grading import (
     settings_key,
 )
 from gostlab.classroom.lab import ANSWERS, SECTIONS, CourseLab, Point
-from gostlab.classroom.safe_extract import check_folder, pack_hand_in
+from gostlab.classroom.safe_extract import pack_hand_in, reject_unsafe_folder
 from gostlab.classroom.student_assignment import Assignment
 from gostlab.classroom.workspace import (
     create_coursework,
@@ -363,7 +363,7 @@ class ClassWork:
             if work.is_requested:
                 raise BadInput("runs go on: hand in when they have ended")
             left = find_unfinished(work.folder, work.assignment)
-            check_folder(work.folder)
+            reject_unsafe_folder(work.folder)
             left += grade(work.assignment, work.folder).problems
             if as_it_is or not left:
                 work.archive.parent.mkdir(parents=True, exist_ok=True)
@@ -451,7 +451,7 @@ class ClassWork:
             rows.append(
                 {
                     "student": pupil.primary_identifier,
-                    "name": pupil.shown_name,
+                    "name": pupil.display_name,
                     "code": self.course.code(pupil.primary_identifier),
                     "seen_ago_s": round(now_s - seen_s) if seen_s else None,
                     "at": at,

@@ -339,7 +339,7 @@ def bind_expectation(expectation: Expectation, cells: Sequence[CellView]) -> lis
     """
     node, wanted = expectation.node, expectation.levels
     check_levels(expectation, cells)
-    selected = [n for n, cell in enumerate(cells) if has_levels(cell, wanted)]
+    selected = [n for n, cell in enumerate(cells) if matches_levels(cell, wanted)]
     if not selected:
         raise expectation.cells_node.bad(f"no cell has all of {describe_levels(wanted)}")
     factor, level, flow = resolve_reference(expectation, expectation.subject, cells, selected)
@@ -406,7 +406,7 @@ def check_levels(expectation: Expectation, cells: Sequence[CellView]) -> None:
             raise node.bad(f"no cell has {name} {quoted(level)} ({suggest_name(level, levels)})")
 
 
-def has_levels(cell: CellView, levels: Levels) -> bool:
+def matches_levels(cell: CellView, levels: Levels) -> bool:
     return all(cell.factors.get(name) == level for name, level in levels.items())
 
 

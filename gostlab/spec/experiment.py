@@ -17,8 +17,8 @@ from gostlab.errors import require_bounds
 from gostlab.registry.folders import EXPERIMENTS
 from gostlab.registry.plot_names import (
     drawing_files,
-    drawing_in,
     format_with_factors,
+    load_drawing,
     model_names,
     publishable_metrics,
     split_plot_name,
@@ -130,7 +130,7 @@ def read_drawing(node: Node) -> str:
     if text not in files:
         raise node.bad_value(f"no such drawing ({suggest_name(text, files)})")
     try:
-        drawing_in(text, files[text])
+        load_drawing(text, files[text])
     except BadInput as error:
         raise node.bad(str(error)) from None
     return text

@@ -286,7 +286,7 @@ def CC(node: Node) -> str:
             return str(control)
         if control.name not in (known := congestion_controls.known_names()):
             raise node.bad_value(f"not known here ({suggest_name(control.name, known)})")
-        congestion_controls.check_known(control)
+        congestion_controls.find_control(control)
     except congestion_controls.BadInput as error:
         raise error if str(error).startswith(node.where) else node.bad(str(error)) from None
     return str(control)

@@ -90,7 +90,7 @@ def wait_for_device(launch: TunnelLaunch, node: str, device: str) -> None:
     while f"{device}:" not in table.read_text(encoding="ascii").split():
         launch.ends.check_alive()
         if time.monotonic() >= deadline:
-            output = launch.last_words(node)
+            output = launch.last_output(node)
             raise TunnelError(f"{node}: no device {device} after {launch.patience_s:.0f} s{output}")
         time.sleep(0.05)
     script = "for _ in $(seq 200); do ip link show dev $0 2>/dev/null && exit 0; sleep 0.05; done"
@@ -108,7 +108,7 @@ def wait_inside(launch: TunnelLaunch) -> None:
         launch.ends.check_alive()
         raise TunnelError(
             f"{launch.near}: no answer to 50 pings through the tunnel"
-            f"{launch.last_words(launch.near)}"
+            f"{launch.last_output(launch.near)}"
         ) from None
 
 

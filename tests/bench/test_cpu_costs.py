@@ -71,9 +71,9 @@ def test_a_tunnel_over_udp_has_its_datagrams_and_the_cost_of_a_call_over_tcp() -
     # 1000 bytes of payload crossed loopback twice by TCP, and once in datagrams of 1100.
     ends = {QUIC.end(end): CpuUse(5e3, 1.0, 1000.0) for end in ("near", "far")}
     spent = {"iperf3/receiver": CpuUse(1.0, 1.0, 1000.0), **ends}
-    moved = cpu_costs.with_datagrams(spent, QUIC, 2 * 1005 + 1100)
+    moved = cpu_costs.add_datagrams(spent, QUIC, 2 * 1005 + 1100)
     assert [each.bytes for each in moved.values()] == [1000.0, 2100.0, 2100.0]
-    assert cpu_costs.with_datagrams(spent, WS, 1e9) == spent
+    assert cpu_costs.add_datagrams(spent, WS, 1e9) == spent
 
     through = Hop("gost-3.2.6", QUIC.program, "ws")
     taken = {

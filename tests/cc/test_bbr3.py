@@ -136,7 +136,7 @@ def test_probe_rtt_comes_every_five_seconds_for_a_fifth_of_one(lab: Lab) -> None
 def test_it_probes_for_rate_as_often_as_reno_would_lose(lab: Lab) -> None:
     """5.3.3.8: after two to three seconds, or as many rounds as packets in flight (at most 63)."""
     run = seen(lab, "long")
-    waits = {row["bw_probe_wait_us"] for row in run.of("CRUISE")}
+    waits = {row["bw_probe_wait_us"] for row in run.rows_in_state("CRUISE")}
     assert len(waits) > 5 and all(2e6 <= wait <= 3e6 for wait in waits)
     assert max(waits) - min(waits) > 0.2e6  # they are drawn, and not the same
     probes = starts(run, "REFILL")
@@ -167,7 +167,7 @@ def test_startups_queue_is_one_bdp(lab: Lab) -> None:
     """
     run = seen(lab, "long")
     bound = 10.0
-    for row in run.of("STARTUP"):
+    for row in run.rows_in_state("STARTUP"):
         model = 2 * row["max_bw_bps"] / 8 / 1448 * row["min_rtt_us"] / 1e6
         bound = max(bound, model + row["extra_acked_pkts"])
         assert row["inflight_pkts"] <= bound + 6

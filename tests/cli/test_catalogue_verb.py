@@ -20,7 +20,7 @@ from gostlab.spec.run_spec import RunSpec
 
 def finish(folder: Path, run: RunSpec, wall_s: float, ended_s: float | None) -> None:
     """A finished run's folder."""
-    place = results.prepare_folder(folder, run)
+    place = results.create_run_folder(folder, run)
     outcome = {"outcome": "ok" if ended_s else "unsupported", "error": None, "guest_s": 1.0}
     results.write_json(place / "outcome.json", outcome)
     if ended_s:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.scheduler.test_queue import GOOD
 
 from gostlab import api, results, sandbox
 from gostlab.results.run_result import RunResult
@@ -25,7 +24,8 @@ from gostlab.spec.experiment import load_experiment
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.yaml_source import BadInput
 from tests.lab_command import Refused, Typed, said_by
-from tests.scheduler import test_queue as schedule_tests
+from tests.scheduler import test_executor as schedule_tests
+from tests.scheduler.test_executor import GOOD
 
 BAD = {"outcome": "failed", "error": "iperf3 failed", "guest_s": 1.0}
 
@@ -164,14 +164,14 @@ def test_of_many_at_once_one_answer_stays_and_nothing_else(task: RunTask, tmp_pa
 def test_what_a_killed_process_left_is_taken_away_and_what_a_living_one_makes_is_not(
     task: RunTask, tmp_path: Path
 ) -> None:
-    living = results.prepare_beside(task.folder, task.run)
+    living = results.create_sibling_folder(task.folder, task.run)
     left = said_by(
         sys.executable,
         "-c",
         "import json, os, sys\nfrom pathlib import Path\nfrom gostlab import results\n"
         "from gostlab.spec.run_spec import RunSpec\n"
         "run = RunSpec.from_json(json.load(sys.stdin))\n"
-        "print(results.prepare_beside(Path(sys.argv[1]), run).folder, flush=True)\n"
+        "print(results.create_sibling_folder(Path(sys.argv[1]), run).folder, flush=True)\n"
         "os.kill(os.getpid(), 9)",
         task.folder,
         input=json.dumps(task.run.to_json()),

@@ -73,7 +73,7 @@ def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
 @pytest.fixture
 def on_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay of `plain` has the host's files, too."""
-    monkeypatch.setattr("gostlab.reproduce.own_root", lambda *_: None)
+    monkeypatch.setattr("gostlab.reproduce.root_for_run", lambda *_: None)
 
 
 @pytest.fixture(scope="module")

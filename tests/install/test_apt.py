@@ -138,7 +138,7 @@ def test_a_private_look_leaves_the_machines_apt_byte_identical(
     watched = [Path("/etc/apt"), Path("/var/lib/apt"), Path("/var/cache/apt")]
     before = [fingerprint(folder) for folder in watched]
     apt = archive.PrivateApt(tmp_path / "apt with a space", mirror)
-    found = list(apt.look_for("iproute2", (6,), [suites]))
+    found = list(apt.find_matching("iproute2", (6,), [suites]))
     after = [fingerprint(folder) for folder in watched]
     assert after == before
     if apt.complaints:
@@ -163,5 +163,5 @@ def test_lists_that_the_keyring_does_not_verify_are_refused(tmp_path: Path, mirr
     nobodys = tmp_path / "nobodys.gpg"
     nobodys.write_bytes(b"")
     apt = archive.PrivateApt(tmp_path / "apt", replace(mirror, keyring=nobodys))
-    assert list(apt.look_for("iproute2", (), [[f"{mirror.codename}-backports"]])) == []
+    assert list(apt.find_matching("iproute2", (), [[f"{mirror.codename}-backports"]])) == []
     assert apt.complaints

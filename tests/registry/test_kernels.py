@@ -206,7 +206,7 @@ def test_what_cannot_be_added_is_said_before_anybody_waits(
     for tree, makefile in made.items():
         Path(tree, "arch/um" if makefile else "").mkdir(parents=True)
         Path(tree, "Makefile").write_text(makefile, encoding="utf-8")
-    assert re.search(said, refusal(lambda: building.check_own_source(what, name)))
+    assert re.search(said, refusal(lambda: building.check_user_source(what, name)))
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no patch")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from seccomp import ALLOW, EQ, ERRNO, MASKED_EQ, Arg, SyscallFilter
 
-from gostlab.install.landlock import CLONE_NEWNS, MS_REC, check_result, libc
+from gostlab.install.landlock import CLONE_NEWNS, MS_REC, libc, raise_on_failure
 
 MS_PRIVATE, PR_SET_SECCOMP = 1 << 18, 22
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
@@ -46,9 +46,9 @@ def filter_calls(*, namespaces: bool, seccomp: bool) -> None:
 
 def main(argv: list[str]) -> None:
     orders = json.loads(Path(argv[1]).read_text(encoding="utf-8"))
-    check_result(libc.unshare(CLONE_NEWNS), "unshare")
+    raise_on_failure(libc.unshare(CLONE_NEWNS), "unshare")
     private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
-    check_result(libc.mount(None, b"/", None, private, None), "mount")
+    raise_on_failure(libc.mount(None, b"/", None, private, None), "mount")
     for words in orders.get("mounts", ()):
         Path(words[-1]).mkdir(parents=True, exist_ok=True)
         subprocess.run(["mount", *words], check=True)

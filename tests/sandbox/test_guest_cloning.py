@@ -47,7 +47,7 @@ def pool(lab: Lab, tmp_path: Path) -> Iterator[StandbyPool]:
 def started(lab: Lab, tmp_path: Path, pool: StandbyPool, seed: int = 1) -> tuple[uml.Guest, Path]:
     """Start a run in a copy; return its guest and folder."""
     run = direct(seed)
-    folder = results.prepare_folder(tmp_path / "results", run)
+    folder = results.create_run_folder(tmp_path / "results", run)
     boot = boot_of(lab, run)
     boot.write_parts(folder, None)
     return pool.start(boot, folder, sandbox.usable_cpus()[0]), folder

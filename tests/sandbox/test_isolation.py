@@ -482,7 +482,7 @@ def test_on_its_own_root_a_guest_reads_nothing_of_the_hosts(
 ) -> None:
     """Its root mounts the host's files, and may read what is said in SECURITY.md."""
     require_root_tree()
-    root = rootfs.plain_root()
+    root = rootfs.root_without_run()
     home = tmp_path / "home"
     home.mkdir()
     (home / "key").write_text("hidden\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.sandbox import readable_paths
-from gostlab.sandbox.readable_paths import named_by_commands, public_paths, readable_as_root
+from gostlab.sandbox.readable_paths import paths_in_commands, public_paths, readable_as_root
 from gostlab.spec import command_files
 from tests.sandboxed import describe, flow
 
@@ -63,9 +63,9 @@ def test_a_runs_own_programs_may_read_what_their_words_name_and_others_may(
     run = describe(flows=[flow(kind="command", **words)])
 
     monkeypatch.setattr(readable_paths, "is_reachable", lambda _: True)
-    assert set(named_by_commands(run)) == {mixed / "a/d", mixed / "e/f"}
+    assert set(paths_in_commands(run)) == {mixed / "a/d", mixed / "e/f"}
     monkeypatch.setattr(readable_paths, "is_reachable", lambda _: False)
-    assert named_by_commands(run) == [mixed / "a/d"]
+    assert paths_in_commands(run) == [mixed / "a/d"]
 
 
 def test_what_lies_in_a_closed_folder_is_out_of_reach(mixed: Path) -> None:

@@ -78,7 +78,7 @@ def boot_of(lab: Lab, run: RunSpec) -> uml.RunBoot:
 
 def executed(lab: Lab, run: RunSpec, within: Path, pool: StandbyPool | None = None) -> Path:
     """Execute a run, by a pool if there is one; return its folder."""
-    folder = results.prepare_folder(within, run)
+    folder = results.create_run_folder(within, run)
     boot, cpu = boot_of(lab, run), sandbox.usable_cpus()[0]
     boot.write_parts(folder, None)
     guest = pool.start(boot, folder, cpu) if pool else boot.boot(folder, cpu)
@@ -323,7 +323,7 @@ def test_a_time_limit_ends_a_run_that_a_standby_guest_executes(
     lab: Lab, tmp_path: Path, ready: StandbyPool
 ) -> None:
     run = direct()
-    folder = results.prepare_folder(tmp_path / "results", run)
+    folder = results.create_run_folder(tmp_path / "results", run)
     boot = replace(boot_of(lab, run), limit_s=0.0)
     boot.write_parts(folder, None)
     ready._cpus = ()  # no other guest boots

@@ -18,7 +18,7 @@ import pytest
 from gostlab import results, sandbox
 from gostlab.registry.kernels import SHIPPED, declared_kernels
 from gostlab.sandbox import MachineError, uml
-from gostlab.sandbox.memory_file import memory_place
+from gostlab.sandbox.memory_file import choose_memory_folder
 from tests.lab_command import said_by
 from tests.offspring import adopt_orphans, all_gone, mounts_in
 from tests.sandboxed import STARTING, Done, Lab, booting, kill_a_guests_parent
@@ -219,15 +219,17 @@ def test_a_cpu_without_xsave_is_named_and_no_filter_blamed(tmp_path: Path) -> No
         "Checking that seccomp filters can be installed...failed to fetch registers: -22\n"
         "SECCOMP userspace requested but not functional!\n"
     )
-    cause = uml.explain_boot_failure(1, tmp_path, memory_place(64, tmp_path, own_mounts=False))
+    cause = uml.explain_boot_failure(
+        1, tmp_path, choose_memory_folder(64, tmp_path, own_mounts=False)
+    )
     assert cause and "XSAVE" in cause and "seccomp" not in cause
 
 
 def test_more_memory_than_there_is_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="MiB of memory available"):
-        memory_place(2**30, tmp_path, own_mounts=True)
+        choose_memory_folder(2**30, tmp_path, own_mounts=True)
     with pytest.raises(MachineError, match=r"nowhere to keep .* /dev/shm has \d+ of \d+ MiB free"):
-        memory_place(2**30, tmp_path, own_mounts=False)
+        choose_memory_folder(2**30, tmp_path, own_mounts=False)
 
 
 def test_it_has_the_callers_terminal(lab: Lab) -> None:

@@ -106,11 +106,11 @@ def test_a_run_that_has_ended_is_kept_where_the_next_one_cannot_start(
 ) -> None:
     todo, checks = runs(2), iter([None, results.ResultsError("no space")])
 
-    def check_space(*_: object) -> None:
+    def require_free_space(*_: object) -> None:
         if (error := next(checks)) is not None:
             raise error
 
-    monkeypatch.setattr(results, "check_space", check_space)
+    monkeypatch.setattr(results, "require_free_space", require_free_space)
     with pytest.raises(results.ResultsError):
         run_all(tmp_path, todo, well, slots=(0,))
     assert results.is_finished(executor.run_folder(todo[0], tmp_path), todo[0])
@@ -232,7 +232,7 @@ def test_runs_on_the_real_clock_have_the_machine_for_themselves(tmp_path: Path) 
 
 def test_a_full_disk_is_said_before_a_run_starts(tmp_path: Path) -> None:
     with pytest.raises(results.ResultsError, match="MB free"):
-        results.check_space(tmp_path, 10**18)
+        results.require_free_space(tmp_path, 10**18)
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -37,7 +37,7 @@ def finish(
     folder: Path, run: RunSpec, mbit: float, verdict: str = "ok", *, distinct: bool = True
 ) -> None:
     """A run that ended well: `mbit`, an RTT of 120 ms and a queue of 125 kB (10 ms) throughout."""
-    place = results.prepare_folder(folder, run)
+    place = results.create_run_folder(folder, run)
     flow = {"name": run.flows[0].name, "kind": "tcp", "started_s": 0.0, "ended_s": 10.0}
     checks = [] if verdict == "ok" else [{**BUSY, "verdict": verdict}]
     socket = {"flow": flow["name"], "leg": "wan", "end": "near", "srtt_ms": 120.0}

@@ -31,7 +31,7 @@ from gostlab.install.locate import RELAY, tunnel_binary
 from gostlab.install.rootfs import provide_root
 from gostlab.registry.folders import ROOT
 from gostlab.sandbox import uml
-from gostlab.sandbox.rootfs import plain_root
+from gostlab.sandbox.rootfs import root_without_run
 from gostlab.scheduler.eta import last_instant_s
 from gostlab.spec.run_spec import RunSpec
 from tools.bench import compare_commits, cost_model_check, dask_overhead, packet_cost, page_answers
@@ -363,7 +363,7 @@ def main() -> int:
     arguments = parser.parse_args()
     before = None if arguments.before == "none" else arguments.before
     busy = os.getloadavg()[0]
-    plain_root()  # writes the lab's byte code, which would otherwise delay the first run
+    root_without_run()  # writes the lab's byte code, which would otherwise delay the first run
     with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch:
         bench = Bench(Path(scratch), arguments.repeat, before)
         parts = arguments.part or PARTS

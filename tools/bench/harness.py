@@ -12,7 +12,7 @@ from pathlib import Path
 from gostlab import safe_read, sandbox
 from gostlab.install.locate import find_parts, require_kernel
 from gostlab.sandbox import uml
-from gostlab.sandbox.rootfs import plain_root
+from gostlab.sandbox.rootfs import root_without_run
 from gostlab.spec.cpu_model import MachineModel
 from gostlab.spec.expand import single_run
 from gostlab.spec.run_spec import RunSpec
@@ -69,7 +69,7 @@ class Bench:
             MachineModel(1024),
             cpu=self.cpus[0],
             limit_s=60,
-            root=plain_root(),
+            root=root_without_run(),
         )
         if guest.wait() != 0:
             raise RuntimeError("the sandbox did not boot")

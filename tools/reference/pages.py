@@ -19,7 +19,7 @@ from gostlab.cli.settings_help import as_code, default_of, format_meaning
 from gostlab.registry.congestion_controls import IN_LINUX, shipped_controls
 from gostlab.registry.folders import ROOT, from_root
 from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED, declared_kernels
-from gostlab.registry.plot_names import drawing_files, drawing_in
+from gostlab.registry.plot_names import drawing_files, load_drawing
 from gostlab.registry.qdiscs import BOTTLENECK, QUEUE, qdisc_kinds
 from gostlab.registry.topologies import topologies
 from gostlab.registry.traffic import traffic_kinds
@@ -124,7 +124,7 @@ def page_tables() -> dict[str, object]:
         "drawings": table(
             ("drawing", "what it shows"),
             (
-                (code(word), capitalised(drawing_in(word, file).caption))
+                (code(word), capitalised(load_drawing(word, file).caption))
                 for word, file in drawing_files().items()
             ),
         ),

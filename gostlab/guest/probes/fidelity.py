@@ -658,7 +658,7 @@ def offered_reason(flow: FlowSpec, got_bps: float, cpu_idle_share: float | None,
     return f"{sentence}, and not for want of CPU (idle for {cpu_idle_share:.1%} of the time)"
 
 
-def check_drops(queues: Iterable[QueueRow], run: RunSpec) -> list[Check]:
+def check_unexpected_drops(queues: Iterable[QueueRow], run: RunSpec) -> list[Check]:
     """Check that packets were dropped only by the bottleneck's buffer or the configured loss.
 
     The loss must be as frequent as configured. A row is the last sample of a queue.
@@ -679,7 +679,7 @@ def check_drops(queues: Iterable[QueueRow], run: RunSpec) -> list[Check]:
         lines = [row for row in lines if row not in lossy]
         checks += [Check(f"lumps_lost_{row['dev']}", "ok", None, row["drops"], "") for row in lossy]
     return checks + [
-        check_drops_of(
+        check_delay_line_drops(
             f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
             line,
             run.losses_of(line.get("link", ""), str(line["direction"])),
@@ -695,7 +695,7 @@ def duplicates(run: RunSpec, line: QueueRow) -> bool:
     return run.path_of_link(line.get("link", ""))[direction].duplicate is not None
 
 
-def check_drops_of(
+def check_delay_line_drops(
     name: str, last: QueueRow, losses: Sequence[LossSpec], *, counted: bool = True
 ) -> Check:
     """Check one delay line's drops against its losses.

@@ -7,7 +7,7 @@ import pytest
 import synthetic
 
 from gostlab.analysis.load.runs import load_results
-from gostlab.analysis.stats.expectations import Judgement, cells_by_levels, judge_matrix
+from gostlab.analysis.stats.expectations import Judgement, cells_by_levels, evaluate_matrix
 from gostlab.errors import BadInput
 from gostlab.spec.expectations import read_expectations
 from gostlab.spec.yaml_source import parse_document
@@ -18,7 +18,7 @@ write = synthetic.write_repetitions
 def judged(results: Path, text: str, *, partial: bool = False) -> list[Judgement]:
     cells = cells_by_levels(load_results(results, "made-up").runs)
     expectations = read_expectations(parse_document(text, "mine.yaml"))
-    return judge_matrix(expectations, cells, partial=partial)
+    return evaluate_matrix(expectations, cells, partial=partial)
 
 
 def only(results: Path, text: str) -> Judgement:

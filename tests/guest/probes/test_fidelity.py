@@ -187,7 +187,7 @@ def queue(drops: int = 0, backlog: int = 5, role: str = "delay") -> dict[str, An
 )
 def test_a_delay_line_drops_only_what_was_asked(loss: float, drops: int, verdict: str) -> None:
     last = [queue(drops=drops), queue(drops=9, role="bottleneck")]
-    found = fidelity.check_drops(last, describe(direction(loss=loss), direction()))
+    found = fidelity.check_unexpected_drops(last, describe(direction(loss=loss), direction()))
     assert verdicts(found) == {"delay_line_drops_forward": verdict}
 
 
