@@ -448,7 +448,9 @@ def save_user_control(control: ControlFile, source: bytes) -> ControlFile:
     with replaced_folder(folders.own_cc_folder() / control.name) as folder:
         (folder / f"{control.name}.c").write_bytes(source)
         record = {
-            key: value for key, value in vars(control).items() if key not in ("source", "own")
+            key: value
+            for key, value in vars(control).items()
+            if key not in ("source", "is_user_supplied")
         }
         write_json(folder / congestion_controls.RECORD, record)
     return congestion_controls.own_controls()[control.name]

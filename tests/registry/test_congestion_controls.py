@@ -2,13 +2,15 @@
 """Congestion controls as an experiment writes them, and those that are C files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gostlab.errors import BadInput
+from gostlab.install.kernel_modules import save_user_control
 from gostlab.registry import congestion_controls
-from gostlab.registry.congestion_controls import parse_control
+from gostlab.registry.congestion_controls import ControlFile, parse_control
 from gostlab.registry.folders import CONTROLS, ROOT
 from gostlab.spec.settings import read_override
 from tests.asked import refusal, run_of
@@ -109,3 +111,16 @@ def test_every_control_is_explained() -> None:
     text = (ROOT / "docs/reference/congestion-controls.md").read_text(encoding="utf-8")
     for name in (*congestion_controls.IN_LINUX, *congestion_controls.shipped_controls()):
         assert f"| `{name}` |" in text, name
+
+
+def test_a_saved_control_is_read_back_as_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path))
+    source = b"// no control\n"
+    given = ControlFile(
+        "mine", "mycc", tmp_path / "x.c", ("alpha",), "0" * 64, is_user_supplied=True
+    )
+    saved = save_user_control(given, source)
+    assert saved.source.read_bytes() == source
+    assert replace(saved, source=given.source) == given
