@@ -181,7 +181,7 @@ def measure_lab(lab: CourseLab, arguments: argparse.Namespace) -> None:
             ]
             keep(out, lab, "seeds", rows)
             return
-        measured = {row.get("student"): row for row in rows_of(out, lab)}
+        measured = {int(row["student"] or 0): row for row in rows_of(out, lab)}
         for number in range(arguments.students):
             if number not in measured:
                 row = measure(assignment_in_course(lab, student(number), COURSE), machines)

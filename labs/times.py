@@ -144,12 +144,12 @@ def write_plan(lab: CourseLab, log: Path, table: str | None) -> None:
     *before, last = MARK.finditer(text) if MARK.search(text) else [None]
     if last is None:
         sys.exit(
-            f"{plan}: <!-- from: labs/times.py {lab.word} --write --> is missing: write it where"
+            f"{plan}: <!-- from: labs/times.py {lab.number} --write --> is missing: write it where"
             " the table is to stand"
         )
     if table is not None:
         text = text[: last.end()] + table + re.sub(r"\A(?:\|.*\n)*", "", text[last.end() :])
-    for mark in before:
+    for mark in filter(None, before):
         command = SHOWN.search(text)
         if command is None:
             sys.exit(
