@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,10 +31,14 @@ IS_COPY = 1  # status of a copy's first call; above it is the process ID of the 
 
 
 class CopiedProcess:
-    """A child process that subprocess has not started, with the interface of a Popen."""
+    """A child process that subprocess has not started, with the interface of a Popen.
+
+    Any thread may use it.
+    """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self._mutex = threading.Lock()
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -54,6 +59,12 @@ class CopiedProcess:
 
     def _reap(self, flags: int) -> int | None:
         if self.returncode is None:
+            with self._mutex:  # else the second of two threads finds no child
+                self._reap_alone(flags)
+        return self.returncode
+
+    def _reap_alone(self, flags: int) -> None:
+        if self.returncode is None:
             try:
                 pid, status = os.waitpid(self.pid, flags)
             except ChildProcessError:  # somebody else has waited for it
@@ -61,7 +72,6 @@ class CopiedProcess:
             else:
                 if pid:
                     self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
 
 
 def boot_template(

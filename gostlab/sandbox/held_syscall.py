@@ -19,6 +19,7 @@ import os
 import select
 import socket
 import struct
+import threading
 from dataclasses import dataclass
 from functools import cache
 
@@ -123,26 +124,31 @@ class Notification:
 class Listener:
     """The calls of a child, and of processes that it has made, which this process answers.
 
-    Any number of HeldCall share it; the last one closes it.
+    Any number of HeldCall share it, in any threads; the last one closes it.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._users = 0
+        self._mutex = threading.Lock()
         self._calls: dict[int, Notification] = {}
 
     def add_user(self) -> None:
-        self._users += 1
+        with self._mutex:
+            self._users += 1
 
     def remove_user(self) -> None:
         """Close the listener after its last user. A child that still waits gets ENOSYS."""
-        self._users -= 1
-        if self._users == 0:
+        with self._mutex:
+            self._users -= 1
+            is_unused = self._users == 0
+        if is_unused:
             os.close(self.descriptor)
 
     def call_of(self, process: int) -> Notification | None:
         """Return the call that a process has made, None if it has not."""
-        self._receive()
+        with self._mutex:  # of two threads, one would wait for the next call
+            self._receive()
         return self._calls.get(process)
 
     def wait(self, max_s: float) -> None:

@@ -10,6 +10,8 @@ Where the kernel can copy itself, one of them is a template: it executes no run,
 standby guests are copies of it (gostlab.sandbox.guest_cloning), which cost a tenth of a boot. A run
 that finds no standby guest gets a copy, too.
 
+A thread of the pool boots and copies them, while runs go on and while their results are read.
+
 A guest is bound to what it was given at boot (`RunBoot.key`). Whatever prevents that a standby
 guest is used, the guest of the run boots as it would without.
 """
@@ -33,6 +35,7 @@ from typing import TextIO
 from gostlab.sandbox import MachineError, held_syscall
 from gostlab.sandbox.guest_cloning import Template, boot_template
 from gostlab.sandbox.host_limits import available_memory
+from gostlab.sandbox.pool_thread import PoolThread
 from gostlab.sandbox.uml import Guest, RunBoot
 
 FOLDER = ".standby"  # subfolder of a results folder with the folders of standby guests
@@ -182,7 +185,9 @@ class StandbyPool:
 
     taken  number of runs that a standby guest has executed
 
-    Any thread may use it. A guest ends with the thread that booted it, or its template.
+    Any thread may use it. A guest ends with the thread that booted it, or its template: that of a
+    run's own boot, or the pool's, which ends when the pool is closed and its guests have ended. In
+    a forked process each run boots its own guest.
     """
 
     def __init__(
@@ -213,10 +218,16 @@ class StandbyPool:
         self._is_off = not held_syscall.is_available()
         self._copies_fail = False
         self._mutex = threading.RLock()
-        self._timer: threading.Timer | None = None
         self._used_s = time.monotonic()
-        for guests in (self._standbys, self._templates):
-            weakref.finalize(self, discard_all, guests, os.getpid())
+        self._owner = os.getpid()
+        # What the pool's thread is to do next.
+        self._wanted = 0  # number of standby guests
+        self._template_cpu: int | None = None  # where a template boots
+        self._is_changed = False  # whether guests that the last two runs could not use make room
+        self._thread = PoolThread(
+            weakref.WeakMethod(self._provide), partial(is_any_running, self._active)
+        )
+        weakref.finalize(self, end_pool, self._thread, self._standbys, self._templates, self._owner)
 
     @property
     def waiting(self) -> int:
@@ -235,17 +246,22 @@ class StandbyPool:
 
         Raises MachineError or OSError.
         """
+        if os.getpid() != self._owner:
+            return boot.boot(folder, cpu)
         with self._mutex:
             self._expect(boot)
             self._recent.append(self._last_key)
             guest = self._taken_over(boot, folder, cpu) or self._booted(boot, folder, cpu)
             guest.at_end = partial(self._handle_end, guest)
             self._active[guest] = cpu
-            if self._recent.count(self._last_key) > 1:
-                self._provide_template(cpu)
-            if self._is_repeated and not self._standbys:
-                self._fill(1)
-            return guest
+            is_first = self._is_repeated and self._is_ahead and not self._standbys
+            self._wanted = max(self._wanted, int(is_first))
+            if self._recent.count(self._last_key) > 1 and self._template() is None:
+                self._template_cpu = cpu
+            has_orders = self._wanted > 0 or self._template_cpu is not None
+        if has_orders:
+            self._thread.order()
+        return guest
 
     def prepare(self, boot: RunBoot) -> None:
         """Boot a standby guest for runs that boot so, unless there is one."""
@@ -253,26 +269,35 @@ class StandbyPool:
             self._expect(boot)
             keys = [standby.key for standby in self._standbys]
             keys += [template.standby.key for template in self._templates]
-            if self._last_key not in keys:
-                self._fill(len(self._standbys) + 1)
+            if self._last_key in keys:
+                return
+            self._wanted = len(self._standbys) + 1
+        self._thread.order()
+        self.settle()
 
     def refill(self) -> None:
-        """Provide a standby guest like the last one for each CPU without a run.
+        """Order a standby guest like the last one for each CPU without a run.
 
-        Guests that the last two runs could not use make room.
+        Guests that the last two runs could not use make room. This waits for nothing: the next run
+        may begin at once.
         """
-        with self._mutex:
-            if self._is_repeated and self._is_ahead:
-                self._discard_others()
-            self._fill(len(self._cpus))
+        if self._is_ahead and os.getpid() == self._owner:
+            self._wanted, self._is_changed = len(self._cpus), True
+            self._thread.order()
+
+    def settle(self) -> None:
+        """Wait until the guests that were ordered have begun to boot, or are copied."""
+        if os.getpid() == self._owner:
+            self._thread.wait()
 
     def close(self) -> None:
         """End all standby guests, and boot no more."""
+        if os.getpid() != self._owner:
+            return
         with self._mutex:
             self._is_off = True
             self._discard_all()
-            if self._timer is not None:
-                self._timer.cancel()
+        self._thread.stop()
 
     def _expect(self, boot: RunBoot) -> None:
         """Expect runs that boot like this one.
@@ -307,10 +332,11 @@ class StandbyPool:
         A template that still boots is waited for where runs follow one another: if each took it,
         none would ever be copied. A single run takes it, and the next one gets another.
         """
-        for standby in self._standbys:
-            if standby.key == self._last_key:
-                self._standbys.remove(standby)
-                return standby
+        alike = [standby for standby in self._standbys if standby.key == self._last_key]
+        if alike:
+            standby = next((standby for standby in alike if standby.cpu == cpu), alike[0])
+            self._standbys.remove(standby)
+            return standby
         template = self._template()
         if template is None:
             return None
@@ -341,7 +367,6 @@ class StandbyPool:
             return None
         if template.template.is_used_up:
             self._discard_template(template)
-        self._start_timer(self._idle_limit_s)
         return standby
 
     def _discard_template(self, template: StandbyTemplate) -> None:
@@ -374,38 +399,60 @@ class StandbyPool:
         return boot.boot(folder, cpu)
 
     def _handle_end(self, guest: Guest) -> None:
-        with self._mutex:
-            self._active.pop(guest, None)
-            self._used_s = time.monotonic()
+        """Note the end of a run, without a wait for a copy that is being made."""
+        self._active.pop(guest, None)
+        self._used_s = time.monotonic()
 
-    def _fill(self, count: int) -> None:
-        """Provide standby guests like the last one, until there are `count` or no CPU is idle."""
-        self._living()
-        for cpu in self._idle_cpus() if self._is_ahead else ():
-            if self._last is None or len(self._standbys) >= count or not self._has_memory():
-                return
+    def _provide(self) -> float | None:
+        """Do what was ordered; return after how many seconds the guests may have to end.
+
+        The pool's thread does this. A run may start between any two guests.
+        """
+        while self._provide_one():
+            pass
+        with self._mutex:
+            self._wanted = 0
+            return self._expire()
+
+    def _provide_one(self) -> bool:
+        """Boot or copy one guest like the last one; return whether there may be more to do."""
+        with self._mutex:
+            self._living()
+            if self._is_changed and self._is_repeated:
+                self._discard_others()
+            self._is_changed = False
+            cpu, self._template_cpu = self._template_cpu, None
+            if cpu is not None and self._provide_template(cpu):
+                return True
+            cpu = next(self._free_cpus(), None)
+            if self._last is None or cpu is None or len(self._standbys) >= self._wanted:
+                return False
+            if not self._has_memory():
+                return False
             if not self._is_copied(self._last):
-                self._boot_standby(self._last, cpu)
-                continue
+                return self._boot_standby(self._last, cpu)
             template = self._template()
             if template is None:
-                self._provide_template(cpu)
-            elif template.template.is_ready:
-                standby = self._copied(template, cpu)
-                self._standbys += [] if standby is None else [standby]
+                return self._provide_template(cpu)
+            standby = self._copied(template, cpu) if template.template.is_ready else None
+            self._standbys += [] if standby is None else [standby]
+            return standby is not None
 
-    def _provide_template(self, cpu: int) -> None:
-        """Boot a template for runs like the last one, unless there is one or no room for it."""
-        if self._last is None or not self._is_copied(self._last) or not self._has_memory():
-            return
-        if self._template() is not None:
-            return
+    def _provide_template(self, cpu: int) -> bool:
+        """Boot a template for runs like the last one, unless there is one or no room for it.
+
+        Returns whether one boots.
+        """
+        if self._last is None or not self._is_copied(self._last) or self._template() is not None:
+            return False
+        if not self._has_memory():
+            return False
         if len(self._templates) >= len(self._cpus):
             unused = [one for one in self._templates if one.standby.key not in self._recent]
             if not unused:
-                return
+                return False
             self._discard_template(unused[0])
-        self._boot_standby(self._last, cpu)
+        return self._boot_standby(self._last, cpu)
 
     def _is_copied(self, boot: RunBoot) -> bool:
         return boot.can_copy and not self._copies_fail
@@ -416,8 +463,8 @@ class StandbyPool:
             return False
         return available_memory().free_mib >= MEMORY_RESERVE * self._last.model.memory_mib
 
-    def _boot_standby(self, boot: RunBoot, cpu: int) -> None:
-        """Boot a standby guest, or a template where guests are copied.
+    def _boot_standby(self, boot: RunBoot, cpu: int) -> bool:
+        """Boot a standby guest, or a template where guests are copied; return whether one boots.
 
         After an error no more boot: the next run reports its cause.
         """
@@ -437,14 +484,18 @@ class StandbyPool:
                 raise
         except (MachineError, OSError):
             self._is_off = True
-            return
+            return False
         finally:
             channel.close()
-        self._start_timer(self._idle_limit_s)
+        return True
 
-    def _idle_cpus(self) -> Iterator[int]:
-        """Yield the CPUs without a run. The last one comes first: runs begin on the first one."""
-        busy = {cpu for guest, cpu in self._active.items() if guest.is_running}
+    def _free_cpus(self) -> Iterator[int]:
+        """Yield the CPUs without a run and a standby guest.
+
+        The last one comes first: runs begin on the first one.
+        """
+        busy = {cpu for guest, cpu in list(self._active.items()) if guest.is_running}
+        busy |= {standby.cpu for standby in self._standbys}
         return (cpu for cpu in reversed(self._cpus) if cpu not in busy)
 
     def _living(self) -> list[Standby]:
@@ -464,31 +515,31 @@ class StandbyPool:
         discard_all(self._standbys, os.getpid())
         discard_all(self._templates, os.getpid())
 
-    def _start_timer(self, after_s: float) -> None:
-        """Call `_expire` later, from a thread that does nothing else."""
-        if self._timer is None or not self._timer.is_alive():
-            self._timer = threading.Timer(after_s, expire_pool, [weakref.ref(self)])
-            self._timer.daemon = True
-            self._timer.start()
+    def _expire(self) -> float | None:
+        """End the standby guests if there was no run for too long.
 
-    def _expire(self) -> None:
-        """End the standby guests if there was no run for too long."""
-        with self._mutex:
-            self._timer = None
-            if any(guest.is_running for guest in self._active):
-                self._used_s = time.monotonic()
-            left_s = self._idle_limit_s - (time.monotonic() - self._used_s)
-            if left_s <= 0:
-                self._discard_all()
-            elif self.waiting:
-                self._start_timer(left_s)
+        Returns after how many seconds to look again, None if no guest waits.
+        """
+        if is_any_running(self._active):
+            self._used_s = time.monotonic()
+        left_s = self._idle_limit_s - (time.monotonic() - self._used_s)
+        if left_s <= 0:
+            self._discard_all()
+        return left_s if self.waiting else None
 
 
-def expire_pool(pool: weakref.ref[StandbyPool]) -> None:
-    """Call `_expire` of a pool that still exists."""
-    living = pool()
-    if living is not None:
-        living._expire()
+def is_any_running(active: dict[Guest, int]) -> bool:
+    return any(guest.is_running for guest in list(active))
+
+
+def end_pool(
+    thread: PoolThread, standbys: list[Standby], templates: list[StandbyTemplate], owner: int
+) -> None:
+    """End the standby guests of a pool that is gone, in the process that has booted them."""
+    if os.getpid() == owner:
+        thread.stop()
+        discard_all(standbys, owner)
+        discard_all(templates, owner)
 
 
 def discard_all(guests: list[Standby] | list[StandbyTemplate], owner: int) -> None:

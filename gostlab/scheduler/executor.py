@@ -122,7 +122,8 @@ def execute_runs(
         beside  execute every run in a temporary folder, so that others may write there too
         look    called periodically; an exception that it raises ends everything
         wake_fd a file descriptor that is readable when `look` is to be called at once
-        none_waits  called when a run of a block has ended and none is left to start
+        none_waits  called when a run of a block has ended, its folder is complete, and none is left
+                    to start
 
     The next run starts before the folder of the one that has ended is completed. Runs on the real
     clock execute alone. A run whose machine went away is retried in another slot. On an interrupt,
@@ -248,14 +249,14 @@ class RunBlock:
             self.start_next()
         finally:
             end = self.end(active, complaint)
+        if not self.waiting:
+            self.none_waits()
         return end
 
     def start_next(self) -> None:
         """Start the next run; one on the real clock only when nothing else is to do."""
         if self.is_virtual:
             self.start_what_fits()
-        if not self.waiting:
-            self.none_waits()
 
     def end(self, active: RunningJob, complaint: str | None) -> RunResult:
         """Finish the folder of a run that has ended, report it, and return its end."""

@@ -149,6 +149,7 @@ def test_a_killed_copy_is_the_end_of_its_run_alone(
     assert guest.complaint and "killed from outside" in guest.complaint
 
     pool.refill()
+    pool.settle()
     for copy in [each for each in sandboxes() if each != booted]:  # they wait
         copy.kill()
     executed(lab, direct(), tmp_path / "results", pool)

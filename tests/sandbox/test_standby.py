@@ -85,6 +85,7 @@ def executed(lab: Lab, run: RunSpec, within: Path, pool: StandbyPool | None = No
     assert guest.wait() == 0, (folder / "log.txt").read_text("utf-8")
     if pool:
         pool.refill()
+        pool.settle()
     return folder
 
 
@@ -268,6 +269,7 @@ def test_there_is_one_for_each_cpu_at_most(
         executed(lab, replace(direct(seed), kernel=kernel), tmp_path / "results", pool)
     wait_until(lambda: pool.ready == pool.waiting)
     pool.refill()
+    pool.settle()
     cpus, copied = len(sandbox.usable_cpus()), kernel == SHIPPED
     assert pool.taken == 3 and pool.waiting == len(sandboxes()) == cpus + copied
 
@@ -316,6 +318,50 @@ def test_nothing_is_left_after_the_end_of_its_process(
         assert left
         pools().prepare(boot_of(lab, direct()))
         assert not left & {*(tmp_path / "results" / standby.FOLDER).iterdir()}
+
+
+@pytest.mark.sandbox
+def test_a_closed_pool_leaves_its_runs_alone(lab: Lab, tmp_path: Path, ready: StandbyPool) -> None:
+    """The thread that booted their guests lives on."""
+    boot, folder = boot_of(lab, direct()), results.create_run_folder(tmp_path / "results", direct())
+    boot.write_parts(folder, None)
+    wait_until(lambda: ready.ready)
+    guest = ready.start(boot, folder, sandbox.usable_cpus()[0])
+    ready.close()
+    assert ready.taken == 1 and guest.wait() == 0
+    assert all_gone(PATIENCE_S) == []
+
+
+@pytest.mark.sandbox
+def test_a_pool_that_nobody_holds_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
+    pool = StandbyPool(tmp_path / "results", sandbox.usable_cpus())
+    pool.prepare(boot_of(lab, direct()))
+    assert sandboxes()
+    del pool
+    assert all_gone(PATIENCE_S) == []
+    assert not (tmp_path / "results" / standby.FOLDER).exists()
+
+
+@pytest.mark.sandbox
+def test_a_forked_process_boots_its_own_and_ends_none_of_the_parents(
+    lab: Lab, tmp_path: Path, ready: StandbyPool
+) -> None:
+    wait_until(lambda: ready.ready)
+    [booted] = sandboxes()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            ready.refill()
+            executed_by_child = executed(lab, direct(), tmp_path / "other", ready)
+            ready.close()
+            status = 0 if (executed_by_child / "outcome.json").exists() else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sandboxes() == [booted] and ready.waiting == 1
+    executed(lab, direct(), tmp_path / "results", ready)
+    assert ready.taken == 1
 
 
 @pytest.mark.sandbox

@@ -122,6 +122,17 @@ def test_a_slot_that_stays_free_is_reported_at_each_end(tmp_path: Path) -> None:
     assert len(calls) == 3  # the fourth run has started, and none waits
 
 
+def test_a_run_is_finished_before_others_are_made_ready(tmp_path: Path) -> None:
+    finished: list[bool] = []
+    [run] = runs(1)
+
+    def note() -> None:
+        finished.append(results.is_finished(queue.run_folder(run, tmp_path), run))
+
+    run_all(tmp_path, [run], well, none_waits=note)
+    assert finished == [True]
+
+
 @pytest.mark.parametrize("damage", ["", "{", "null", '{"outcome": "splendid"}'])
 def test_a_half_written_status_means_unfinished(tmp_path: Path, damage: str) -> None:
     first = run_all(tmp_path, runs(1), well)[0]

@@ -107,6 +107,7 @@ def compare(lab: gostlab.Lab, rate: str, seed: int) -> tuple[Answer, Answer]:
 def wait_until_ready(lab: gostlab.Lab) -> None:
     """Wait until every waiting sandbox has booted, as while a person looks at a result."""
     standby, deadline = lab.kept.standby, time.monotonic() + MAX_WAIT_S
+    standby.settle()
     while not standby.ready or standby.ready < standby.waiting:
         if time.monotonic() > deadline:
             raise RuntimeError("no sandbox waits: this machine holds no calls, or lacks memory")
