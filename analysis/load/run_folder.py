@@ -300,8 +300,11 @@ def sum_known(counts: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def load_run(folder: Path) -> RunFolder | UnidentifiedRun:
-    """Read one folder; faults are part of the result and raise nothing."""
+def load_run(folder: Path, *, has_utilisation: bool = True) -> RunFolder | UnidentifiedRun:
+    """Read one folder; faults are part of the result and raise nothing.
+
+    has_utilisation: whether `link_share` and `idle_share` are computed, from the samples.
+    """
     try:
         run = read_request(folder)
     except (UnreadableFile, *BROKEN_RECORDS) as error:
@@ -314,7 +317,10 @@ def load_run(folder: Path) -> RunFolder | UnidentifiedRun:
         fault = damage_of_folder(folder, status)
         if fault:
             raise UnreadableFile(fault)
-        return add_results(run) if run.state == "ok" else add_checks(run)
+        if run.state != "ok":
+            return add_checks(run)
+        run = add_results(run)
+        return add_utilisation(run) if has_utilisation else run
     except (UnreadableFile, *BROKEN_RECORDS) as error:
         return replace(run, state="corrupt", error=describe_damage(error, "its files"))
 
@@ -418,8 +424,6 @@ def add_results(run: RunFolder) -> RunFolder:
         raise UnreadableFile(f"fidelity.json: verdict {fidelity.verdict!r:.40} is not the lab's")
     idle_checks = [check for check in fidelity.checks if check.name == "cpu_idle_share"]
     whole_load = next((finite_number(check.got) for check in idle_checks), None)
-    idle = idle_share(read_series(folder, "hosts"), until_s=load_duration_s(flows))
-    spec, queues = read_run(folder), read_series(folder, "queues")
     legs = read_record(folder / "legs.json", LegsRecord)
     counts = ((node, counters.get("TcpRetransSegs")) for node, counters in legs.nstat.items())
     competing = [flow for flow in flows if flow.competes]
@@ -430,14 +434,22 @@ def add_results(run: RunFolder) -> RunFolder:
         retr=sum_known(flow.retransmits for flow in competing or flows),
         verdict=fidelity.verdict,
         checks=to_checks(fidelity),
-        idle_share=whole_load if idle is None else idle,
         idle_share_load=whole_load,
-        link_share=None
-        if spec is None
-        else bottleneck_utilisation(spec, queues, load_duration_s(flows)),
         legs=legs.legs,
         nstat=tuple(sorted((node, count) for node, count in counts if isinstance(count, int))),
         environment=read_environment(read_json_object(folder / "env.json")),
+    )
+
+
+def add_utilisation(run: RunFolder) -> RunFolder:
+    """Return a successful run with the used shares of its CPU and its bottleneck."""
+    folder, until_s = run.folder, load_duration_s(run.flows)
+    idle = idle_share(read_series(folder, "hosts"), until_s=until_s)
+    spec, queues = read_run(folder), read_series(folder, "queues")
+    return replace(
+        run,
+        idle_share=run.idle_share_load if idle is None else idle,
+        link_share=None if spec is None else bottleneck_utilisation(spec, queues, until_s),
     )
 
 

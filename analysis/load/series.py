@@ -178,16 +178,23 @@ def latency_of_run(run: RunFolder) -> Latency:
     return metrics.latency_of_folder(run.folder) or Latency(run.rtt_ms, None, None)
 
 
-@cache
 def flow_srtt_ms(run: RunFolder, flow: str) -> metrics.Spread | None:
     """Return the RTT of a flow's sockets under load; None without samples."""
+    return srtt_by_flow_ms(run).get(flow)
 
-    def of_flow(spec: RunSpec, sockets: list[SocketRow]) -> metrics.Spread | None:
+
+@lru_cache(maxsize=4096)
+def srtt_by_flow_ms(run: RunFolder) -> Mapping[str, metrics.Spread | None]:
+    """Return the RTT of each flow's sockets under load; None without samples."""
+
+    def of_flows(spec: RunSpec, sockets: list[SocketRow]) -> Mapping[str, metrics.Spread | None]:
         results = read_json_object(run.folder / "flows.json").get("flows") or []
-        samples = metrics.srtt_samples(spec, results, sockets)
-        return metrics.spread_over_time(srtt for srtt, name in samples if name == flow)
+        held: dict[str, list[metrics.HeldValue]] = {}
+        for srtt, name in metrics.srtt_samples(spec, results, sockets):
+            held.setdefault(name, []).append(srtt)
+        return {name: metrics.spread_over_time(values) for name, values in held.items()}
 
-    return compute_metric(run, of_flow, "sockets")
+    return compute_metric(run, of_flows, "sockets") or {}
 
 
 def wire_ratio(run: RunFolder) -> float | None:

@@ -733,6 +733,15 @@ def latency_of_folder(folder: Path) -> Latency | None:
         return None
 
 
+def queue_delay_of_folder(folder: Path, run: RunSpec) -> Spread | None:
+    """Return the queueing delay at the bottleneck of a run in its folder, None without one."""
+    flow_rows = (read_object(folder / "flows.json") or {}).get("flows") or []
+    try:
+        return queue_delay_ms(run, flow_rows, read_series(folder, "queues"))
+    except BROKEN_RECORDS:
+        return None
+
+
 def idle_rtt_ms(run: RunSpec) -> float:
     """Return the configured RTT without queueing, of the flow with the shortest RTT."""
     return float(min(flow.rtt_ms for flow in run.flows))

@@ -59,7 +59,7 @@ class CopiedProcess:
 
     def _reap(self, flags: int) -> int | None:
         if self.returncode is None:
-            with self._mutex:  # else the second of two threads finds no child
+            with self._mutex:  # without it the second of two threads would find no child
                 self._reap_alone(flags)
         return self.returncode
 

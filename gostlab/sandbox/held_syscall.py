@@ -147,7 +147,8 @@ class Listener:
 
     def call_of(self, process: int) -> Notification | None:
         """Return the call that a process has made, None if it has not."""
-        with self._mutex:  # of two threads, one would wait for the next call
+        # Of two threads that received the same call, one would wait for the next.
+        with self._mutex:
             self._receive()
         return self._calls.get(process)
 

@@ -222,7 +222,7 @@ class StandbyPool:
         self._owner = os.getpid()
         # What the pool's thread is to do next.
         self._wanted = 0  # number of standby guests
-        self._template_cpu: int | None = None  # where a template boots
+        self._template_cpu: int | None = None  # CPU for a template, None if none is wanted
         self._is_changed = False  # whether guests that the last two runs could not use make room
         self._thread = PoolThread(
             weakref.WeakMethod(self._provide), partial(is_any_running, self._active)

@@ -79,9 +79,9 @@ def run_metrics(folder: Path, run: RunSpec) -> RunMetrics:
     from gostlab.analysis.load.series import flow_srtt_ms
     from gostlab.analysis.stats.coexistence import contest_of_run, retransmissions_of
 
-    delays = metrics.latency_of_folder(folder)
+    wait = metrics.queue_delay_of_folder(folder, run)
     rows = {row["name"]: row for row in (results.read_object(folder / "flows.json") or {})["flows"]}
-    loaded = load_run(folder)
+    loaded = load_run(folder, has_utilisation=False)
     contest = contest_of_run(loaded) if isinstance(loaded, RunFolder) else None
     shares = {flow.name: flow for flow in contest.flows} if contest else {}
     flows: dict[str, RunFlowMetrics] = {}
@@ -101,8 +101,7 @@ def run_metrics(folder: Path, run: RunSpec) -> RunMetrics:
             resent_share=resent.share if resent and flow.is_tcp else None,
             lost=trips.get("lost", row.get("lost_datagrams")),
         )
-    wait = delays.queue_delay_ms.p95 if delays and delays.queue_delay_ms else None
-    return RunMetrics(wait, flows)
+    return RunMetrics(wait.p95 if wait else None, flows)
 
 
 def flow_answer(run: RunSpec, index: int, measured: Sequence[RunMetrics]) -> FlowAnswer:
