@@ -75,6 +75,7 @@ class RunCurves:
         self._delivered: dict[str, dict[Any, float]] = defaultdict(dict)
         self._counted: dict[str, int] = {}
         self._drops: dict[Any, tuple[int, int]] = {}
+        self._rates: dict[str, float | None] = {}  # by link, if no rate ever changes
         # rows of the latest instant, which may be incomplete
         self._held: list[dict[str, object]] = []
         self.seen_s = 0.0
@@ -105,11 +106,15 @@ class RunCurves:
             return
         newest = None if ended else rows[-1].get("t_s")
         self._held = [row for row in rows if newest is not None and row.get("t_s") == newest]
-        by_instant: dict[int, list[dict[str, object]]] = defaultdict(list)
+        by_time: dict[object, list[dict[str, object]]] = defaultdict(list)
         for row in rows:
-            index = self.index_of(row.get("t_s"))
-            if index is not None and (newest is None or row.get("t_s") != newest):
-                by_instant[index].append(row)
+            by_time[row.get("t_s")].append(row)
+        if newest is not None:
+            del by_time[newest]
+        by_instant: dict[int, list[dict[str, object]]] = defaultdict(list)
+        for t_s, at_time in by_time.items():
+            if (index := self.index_of(t_s)) is not None:
+                by_instant[index] += at_time
         for index, at_instant in by_instant.items():
             for name, total in self.sum_by_flow(cast("list[SocketRow]", at_instant)).items():
                 # A socket that closes has another window than one that sends.
@@ -172,6 +177,14 @@ class RunCurves:
             for name in (GOODPUT, CWND, UNACKED, STATE):
                 curves[name].append(None)
 
+    def rate_bps(self, at_s: float, link: str) -> float | None:
+        """Return the rate of a bottleneck, found once if it never changes."""
+        if self.run.changes:
+            return bottleneck_rate_bps(self.run, at_s, link)
+        if link not in self._rates:
+            self._rates[link] = bottleneck_rate_bps(self.run, at_s, link)
+        return self._rates[link]
+
     def read_queue(self) -> dict[str, list[Any]]:
         """Return the delay, drops and marks of the bottleneck in the data direction.
 
@@ -185,8 +198,8 @@ class RunCurves:
             index = self.index_of(row.get("t_s"))
             if index is None:
                 continue
-            link, device = row.get("link", ""), (row.get("node"), row.get("dev"))
-            rate_bps = bottleneck_rate_bps(self.run, float(row["t_s"]), link)
+            device = (row.get("node"), row.get("dev"))
+            rate_bps = self.rate_bps(float(row["t_s"]), row.get("link", ""))
             delay_ms = 8000 * number(row, "backlog_bytes") / rate_bps if rate_bps else 0.0
             drops, marks = int(number(row, "drops")), int(number(row, "marks"))
             before_drops, before_marks = self._drops.get(device, (0, 0))

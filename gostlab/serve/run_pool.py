@@ -32,7 +32,8 @@ from gostlab.serve.sentences import labels_of
 from gostlab.serve.turn_queue import TurnQueue
 from gostlab.spec.run_spec import RunSpec
 
-TAIL_INTERVAL_S = 0.025
+# Interval between two reads of a run's samples; while others go on, from the first sample on.
+TAIL_INTERVAL_S, SHARED_TAIL_INTERVAL_S = 0.025, 0.15
 KEEP_ALIVE_S = 15.0
 MAX_WALL_S = 120.0  # one question; a sandbox has one CPU, so this bounds its CPU seconds too
 NEARLY_DONE = 0.75  # share of a run's load
@@ -229,6 +230,10 @@ class RunPool:
             self._readers.submit(self.step, run, self.accept)
         return run
 
+    def is_shared(self) -> bool:
+        """Return whether more than one question is being answered, or waits."""
+        return sum(not run.ended for run in list(self._runs.values())) > 1
+
     def find(self, key: str) -> ServedRun | None:
         """Return a question's run that goes on or has an answer."""
         for run in reversed(self._runs.values()):
@@ -328,7 +333,8 @@ class RunPool:
         observer = CurveObserver(run, self.folder)
         run.running = self.run_in_lab(run.question.experiment, observer)
         done = threading.Event()
-        tail = threading.Thread(target=follow_samples, args=(run, observer, done), daemon=True)
+        args = (run, observer, done, self.is_shared)
+        tail = threading.Thread(target=follow_samples, args=args, daemon=True)
         tail.start()
         try:
             with run.running as running:
@@ -367,10 +373,14 @@ def import_readers() -> None:
         import_module(name)
 
 
-def follow_samples(run: ServedRun, observer: CurveObserver, done: threading.Event) -> None:
+def follow_samples(
+    run: ServedRun, observer: CurveObserver, done: threading.Event, is_shared: Callable[[], bool]
+) -> None:
     """Publish samples until a run is done; cancel it if nobody listens, or it takes too long."""
     began_s = time.monotonic()
-    while not done.wait(TAIL_INTERVAL_S):
+    while not done.wait(
+        SHARED_TAIL_INTERVAL_S if run.seen_s > 0 and is_shared() else TAIL_INTERVAL_S
+    ):
         observer.read_active()
         now_s = time.monotonic()
         if now_s - began_s > MAX_WALL_S:
