@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any, Protocol
 
 from gostlab import results, sandbox
 from gostlab.api.plan import Plan
@@ -49,6 +50,15 @@ Gathered = Callable[
 FinishedRuns = Generator[RunResult, None, list[ExperimentResult]]
 
 
+class RunStarter(Protocol):
+    """Start a run in a folder, on a CPU."""
+
+    def __call__(
+        self, run: RunSpec, target: Path, cpu: Any, sources: str | None = None, /
+    ) -> sandbox.Job:
+        """Return the run's job. sources: the digest of the lab's sources, if it is known."""
+
+
 @dataclass
 class PartsAndStandby:
     """Keep from one experiment to the next what is looked for once, until `close`.
@@ -59,18 +69,26 @@ class PartsAndStandby:
     parts: locate.Parts
     standby: StandbyPool
     # By machine: the digest of the lab's sources, and how to start runs of them.
-    _starters: dict[str, tuple[str, executor.Starter]] = field(default_factory=dict)
+    _starters: dict[str, tuple[str, RunStarter]] = field(default_factory=dict)
 
     def starter(self, machine_name: str) -> executor.Starter:
-        """Return the function that starts a run on a CPU.
+        """Return the function that starts a run on a CPU."""
 
-        It is kept, with the commit that git named, until the lab's sources change.
+        def start(run: RunSpec, target: Path, slot: executor.Slot) -> sandbox.Job:
+            sources = sources_digest()
+            return self.starter_of(machine_name, sources)(run, target, slot, sources)
+
+        return start
+
+    def starter_of(self, machine_name: str, sources: str) -> RunStarter:
+        """Return what starts runs of the lab's sources, which have a digest.
+
+        It is kept, with the commit that git named, until the sources change.
         """
-        digest = sources_digest()
         known_digest, known = self._starters.get(machine_name, ("", None))
-        if known is None or known_digest != digest:
+        if known is None or known_digest != sources:
             known = run_starter(machine_name, self.parts, self.standby)
-            self._starters[machine_name] = digest, known
+            self._starters[machine_name] = sources, known
         return known
 
     @classmethod
@@ -255,7 +273,7 @@ def describe_gosts(runs: Sequence[RunSpec], parts: locate.Parts) -> str:
 
 def run_starter(
     machine_name: str, parts: locate.Parts, standby: StandbyPool | None = None
-) -> executor.Starter:
+) -> RunStarter:
     """Return the function that starts a run on a CPU.
 
     What every run is given is found at the first start, while git is asked for the commit.
@@ -267,14 +285,18 @@ def run_starter(
     def handed_over() -> PartsJson:
         return sandbox.build_parts_json(parts)
 
-    def start_native(run: RunSpec, target: Path, _cpu: int) -> sandbox.Job:
+    def start_native(
+        run: RunSpec, target: Path, _cpu: Any, _sources: str | None = None, /
+    ) -> sandbox.Job:
         commit.start()
         return native.start_run(run, target, handed_over(), commit.answer())
 
-    def start_sandbox(run: RunSpec, target: Path, cpu: int) -> sandbox.Job:
+    def start_sandbox(
+        run: RunSpec, target: Path, cpu: Any, sources: str | None = None, /
+    ) -> sandbox.Job:
         commit.start()
         kernel, binaries = locate.kernel_for(run.kernel, parts), handed_over()
-        boot = uml.run_boot(kernel, run, binaries, visible)
+        boot = uml.run_boot(kernel, run, binaries, visible, sources=sources)
         boot.write_parts(target, commit.answer())
         return standby.start(boot, target, cpu) if standby else boot.boot(target, cpu)
 

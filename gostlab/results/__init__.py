@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -196,12 +195,9 @@ def read_outcome(folder: Path) -> RunStatus | None:
 
 def known_files(folder: Path) -> list[Path]:
     """Return the regular files of a run's folder that the result format names. Raises OSError."""
-    patterns = [re.compile(entry.pattern) for entry in result_format.files()]
-    return [
-        path
-        for path in sorted(folder.iterdir())
-        if any(entry.fullmatch(path.name) for entry in patterns) and safe_read.is_plain(path)
-    ]
+    is_known = result_format.name_pattern().fullmatch
+    names = sorted(name for name in os.listdir(folder) if is_known(name))
+    return [path for name in names if safe_read.is_plain(path := folder / name)]
 
 
 def needed_files() -> list[str]:
@@ -604,7 +600,8 @@ def create_run_folder(results: Path, run: RunSpec) -> Path:
     in ARCHIVE_FOLDER.
     """
     folder = results / run.experiment / run.name
-    free_run_path(folder)
+    if os.path.lexists(folder):
+        free_run_path(folder)
     folder.mkdir(parents=True)
     write_json(folder / "run.json", run.to_json())
     return folder

@@ -59,3 +59,9 @@ def files() -> tuple[FormatFile, ...]:
         needed = table.get("needed", False)
         result_files.append(FormatFile(table["name"], pattern, form, when, says, needed, fields))
     return tuple(result_files)
+
+
+@cache
+def name_pattern() -> re.Pattern[str]:
+    """Return a pattern of the names of all these files."""
+    return re.compile("|".join(f"(?:{entry.pattern})" for entry in files()))

@@ -10,6 +10,7 @@ import re
 import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 MIB = 2**20
@@ -64,14 +65,25 @@ def cpus_allowed(proc: Path = Path("/proc")) -> int | None:
 
 def group_memory(proc: Path) -> Iterator[tuple[int, int]]:
     """Yield limit and use, in bytes, of every control group above that has a limit."""
-    for group in control_groups("memory", proc):
-        for limit_file, use_file in (
-            ("memory.max", "memory.current"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-        ):
-            limit, use = read_fields(group / limit_file), read_fields(group / use_file)
-            if limit and use and limit[0].isdigit() and int(limit[0]) < UNLIMITED_BYTES:
-                yield int(limit[0]), max(0, int(use[0]) - cached_bytes(group))
+    for group, limit_file, use_file in memory_files(proc):
+        limit, use = read_fields(limit_file), read_fields(use_file)
+        if limit and use and limit[0].isdigit() and int(limit[0]) < UNLIMITED_BYTES:
+            yield int(limit[0]), max(0, int(use[0]) - cached_bytes(group))
+
+
+@lru_cache(maxsize=8)
+def memory_files(proc: Path) -> tuple[tuple[Path, Path, Path], ...]:
+    """Return the control groups above, each with its files of the memory's limit and use."""
+    versions = (
+        ("memory.max", "memory.current"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    )
+    return tuple(
+        (group, group / limit_file, group / use_file)
+        for group in control_groups("memory", proc)
+        for limit_file, use_file in versions
+        if (group / limit_file).is_file()
+    )
 
 
 def cached_bytes(group: Path) -> int:
@@ -89,11 +101,18 @@ def cached_bytes(group: Path) -> int:
     )
 
 
-def control_groups(controller: str, proc: Path) -> Iterator[Path]:
-    """Yield the control groups of a controller from this process's up to the top visible one.
+@lru_cache(maxsize=8)
+def control_groups(controller: str, proc: Path) -> tuple[Path, ...]:
+    """Return the control groups of a controller from this process's up to the top visible one.
 
-    Both versions of control groups are read.
+    Both versions of control groups are read. They are looked for once: nobody moves a process to
+    another group while it runs, and each sandbox would spend a millisecond on it.
     """
+    return tuple(find_control_groups(controller, proc))
+
+
+def find_control_groups(controller: str, proc: Path) -> Iterator[Path]:
+    """Yield what control_groups returns."""
     paths: dict[str, str] = {}
     for line in read_lines(proc / "self/cgroup"):
         number, names, path = line.split(":", 2)

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from gostlab.errors import LAB_IN_GUEST
@@ -54,6 +55,14 @@ class OwnRoot:
         """Return the path of a shared folder in the guest."""
         return f"{HOST_FOLDERS}/{name}"
 
+    @cached_property
+    def link_targets(self) -> dict[str, str]:
+        """Return the targets of the links that every guest with this root has."""
+        shown = {f"shown/{name}": path for name, path in {"lab": CODE, **self.shared}.items()}
+        return {
+            name: str(path.resolve()) for name, path in {"root": self.root.tree, **shown}.items()
+        }
+
     def readable(self, modules: Sequence[KernelModule]) -> list[Path]:
         """Return the host paths that the guest may read besides the run's folder."""
         program_folders = {path.parent for path in self.programs}
@@ -72,17 +81,16 @@ class OwnRoot:
 
         Returns the modules' files by their paths below HOST_FOLDERS. Raises OSError.
         """
-        links = folder / LINKS
+        links = f"{folder}/{LINKS}"
         shutil.rmtree(links, ignore_errors=True)
-        (links / "init").mkdir(parents=True)
-        (links / "root").symlink_to(self.root.tree.resolve())
-        shutil.copyfile(INIT, links / "init/init.py")
-        module_folders = {
-            f"module{number}": module.file.parent for number, module in enumerate(modules)
-        }
-        (links / "shown").mkdir()
-        for name, path in {"lab": CODE, **self.shared, **module_folders}.items():
-            (links / "shown" / name).symlink_to(path.resolve())
+        os.mkdir(links)
+        for name in ("init", "shown"):
+            os.mkdir(f"{links}/{name}")
+        shutil.copyfile(INIT, f"{links}/init/init.py")
+        for name, target in self.link_targets.items():
+            os.symlink(target, f"{links}/{name}")
+        for number, module in enumerate(modules):
+            os.symlink(module.file.parent.resolve(), f"{links}/shown/module{number}")
         return [f"/module{number}/{module.file.name}" for number, module in enumerate(modules)]
 
 
@@ -92,12 +100,15 @@ def root_without_run(**shared: Path) -> OwnRoot:
     return OwnRoot(root, {}, {**shared, **bundle_folder(root)})
 
 
-def root_for_run(handed: PartsJson, run: RunSpec) -> OwnRoot | None:
-    """Return the root for a run with these parts; None: the host's files. Raises MissingPart."""
+def root_for_run(handed: PartsJson, run: RunSpec, sources: str | None = None) -> OwnRoot | None:
+    """Return the root for a run with these parts; None: the host's files.
+
+    sources: the digest of the lab's sources, if it is known. Raises MissingPart.
+    """
     root = root_of_run(run)
     if root is None:
         return None
-    shared = {**bundle_folder(root)}
+    shared = {**bundle_folder(root, sources)}
     programs: list[Path] = []
 
     def share(program: TunnelJson) -> TunnelJson:
@@ -122,12 +133,13 @@ def root_for_run(handed: PartsJson, run: RunSpec) -> OwnRoot | None:
     return OwnRoot(root, parts, shared, tuple(programs))
 
 
-def bundle_folder(root: GuestRoot) -> dict[str, Path]:
+def bundle_folder(root: GuestRoot, sources: str | None = None) -> dict[str, Path]:
     """Return the folder of the module bundle (gostlab.sandbox.module_bundle) of a root.
 
-    The cache has one per checkout, root and sources; {} if the cache is not writable.
+    The cache has one per checkout, root and sources; {} if the cache is not writable. sources:
+    their digest, if it is known.
     """
-    return provide_bundle(root, sources_digest())
+    return provide_bundle(root, sources_digest() if sources is None else sources)
 
 
 def sources_digest() -> str:
@@ -135,20 +147,20 @@ def sources_digest() -> str:
 
     The sources of another version may be older than these.
     """
-    stamps = [(str(TOPOLOGY_FILE), *time_and_size(os.stat(TOPOLOGY_FILE)))]
+    stamps = [stamp_of(str(TOPOLOGY_FILE), os.stat(TOPOLOGY_FILE))]
     folders = [str(CODE / "gostlab")]
     while folders:  # Path.glob takes twice the time, which every run would spend
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
+                if entry.name.endswith(".py"):
+                    stamps.append(stamp_of(entry.path, entry.stat()))
+                elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                elif entry.name.endswith(".py"):
-                    stamps.append((entry.path, *time_and_size(entry.stat())))
-    return hashlib.sha256(repr(sorted(stamps)).encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256("\n".join(sorted(stamps)).encode("utf-8", "replace")).hexdigest()
 
 
-def time_and_size(stat: os.stat_result) -> tuple[int, int]:
-    return stat.st_mtime_ns, stat.st_size
+def stamp_of(path: str, stat: os.stat_result) -> str:
+    return f"{path}\0{stat.st_mtime_ns}\0{stat.st_size}"
 
 
 def provide_bundle(root: GuestRoot, digest: str) -> dict[str, Path]:

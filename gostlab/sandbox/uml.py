@@ -692,17 +692,23 @@ class RunBoot:
 
 
 def run_boot(
-    kernel: Path, run: RunSpec, parts: PartsJson, keep: Sequence[Path], *, prompt: str = ""
+    kernel: Path,
+    run: RunSpec,
+    parts: PartsJson,
+    keep: Sequence[Path],
+    *,
+    prompt: str = "",
+    sources: str | None = None,
 ) -> RunBoot:
     """Return how the guest of a run boots.
 
-    prompt: the module that gets the caller's terminal instead. Raises MachineError, MissingPart or
-    OSError.
+    prompt: the module that gets the caller's terminal instead. sources: the digest of the lab's
+    sources, if it is known. Raises MachineError, MissingPart or OSError.
     """
     own_files = require_own_files(run)
     plugins = require_plugins(run)
     keep = [*keep, *own_files.values(), *plugins.values()]
-    root = root_for_run(parts, run)
+    root = root_for_run(parts, run, sources)
     if root is not None:
         parts = cast(PartsJson, root.parts)
         root = replace(root, shared={**root.shared, **plugins})

@@ -43,9 +43,16 @@ def test_a_closed_lab_and_a_run_that_is_named_twice_are_refused(tmp_path: Path) 
 
 
 def test_what_starts_runs_is_kept_until_the_sources_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked for once for each run."""
     digests = ["one", "one", "other"]
+    made: list[int] = []
+
+    def run_starter(*_: object) -> object:
+        made.append(len(made))
+        number = made[-1]
+        return lambda run, target, cpu, sources: (number, sources)
+
     monkeypatch.setattr(runs, "sources_digest", lambda: digests.pop(0))
-    monkeypatch.setattr(runs, "run_starter", lambda *_: object())
-    kept = runs.PartsAndStandby(parts=None, standby=None)
-    starters = [kept.starter("sandbox") for _ in range(3)]
-    assert starters[0] is starters[1] is not starters[2]
+    monkeypatch.setattr(runs, "run_starter", run_starter)
+    start = runs.PartsAndStandby(parts=None, standby=None).starter("sandbox")
+    assert [start(None, None, 0) for _ in range(3)] == [(0, "one"), (0, "one"), (1, "other")]

@@ -127,7 +127,7 @@ def test_a_run_is_finished_before_others_are_made_ready(tmp_path: Path) -> None:
     [run] = runs(1)
 
     def note() -> None:
-        finished.append(results.is_finished(queue.run_folder(run, tmp_path), run))
+        finished.append(results.is_finished(executor.run_folder(run, tmp_path), run))
 
     run_all(tmp_path, [run], well, none_waits=note)
     assert finished == [True]
