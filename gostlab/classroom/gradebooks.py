@@ -75,7 +75,9 @@ def feedback_text(grade: Grade | None) -> str:
             for point in grade.scored
         ]
         lines += [
-            f"{'to mark' if paper.points is None else paper.points} of {paper.most}: {paper.says}"
+            f"{paper.most} to mark: {paper.says}"
+            if paper.points is None
+            else f"{paper.points} of {paper.most}: {paper.says}"
             for paper in grade.by_hand
         ]
     return "\n".join(lines)

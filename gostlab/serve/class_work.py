@@ -547,8 +547,18 @@ def own_json(work: LabWork) -> dict[str, object] | None:
     return {"file": file.name, "text": work.own_text(), "is_run": work.lab.own is not None}
 
 
+def format_level(level: object) -> str:
+    """Return a level as an experiment's file has it, without brackets around a single item."""
+    if isinstance(level, Mapping):
+        return f"{{{', '.join(f'{key}: {format_level(part)}' for key, part in level.items())}}}"
+    if isinstance(level, list | tuple):
+        items = ", ".join(map(format_level, level))
+        return items if len(level) == 1 else f"[{items}]"
+    return str(level)
+
+
 def run_json(run: RunSpec, work: LabWork) -> dict[str, object]:
-    levels = {name: str(level) for name, level in run.factors.items()}
+    levels = {name: format_level(level) for name, level in run.factors.items()}
     row: dict[str, object] = {
         "name": run.name,
         "matrix": run.matrix,

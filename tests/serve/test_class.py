@@ -17,7 +17,7 @@ from gostlab.errors import BadInput
 from gostlab.serve import access, serve_cli
 from gostlab.serve.class_app import MAX_WRONG_CODES, REPORT_POLICY, WrongCodes
 from gostlab.serve.class_file import ClassFile, load_class
-from gostlab.serve.class_work import ClassWork
+from gostlab.serve.class_work import ClassWork, format_level
 from gostlab.serve.lab_guide import split_guide
 from gostlab.serve.run_pool import RunPool
 from gostlab.serve.turn_queue import TurnQueue
@@ -202,6 +202,11 @@ def test_records_of_ones_own_runs_can_be_read_and_no_other_file(served: Served) 
         assert ada.send("GET", f"{lab}/runs/{run}/{name}").status == 404
     bob = served.joined("bob")
     assert bob.send("GET", f"{lab}/runs/{run}/fidelity.json").status == 404
+
+
+def test_a_level_is_shown_as_an_experiments_file_has_it() -> None:
+    assert format_level([{"at": "22s", "delay": "45ms"}]) == "{at: 22s, delay: 45ms}"
+    assert format_level(["a", "b"]) == "[a, b]" and format_level("10mbit") == "10mbit"
 
 
 def test_the_teacher_sees_who_is_where(served: Served) -> None:

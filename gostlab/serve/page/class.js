@@ -53,12 +53,19 @@ function say(text) {
 
 const here = path => `/class/labs/${lab.name}${path}`;
 
+// A line about a key of answers.yaml, with the question that the page shows in its place.
+function withQuestion(line) {
+  return line.replace(/^.*answers\.yaml: /, "").replace(/^(predictions|answers)\.(\w+)(?=: )/,
+    (whole, section, key) => lab.questions.find(one => one.section === section
+      && one.key === key)?.says || whole);
+}
+
 // Act for a button: what the server refuses is said, not thrown.
 async function act(button, work) {
   button.disabled = true;
   say("");
   try { await work(); } catch (error) {
-    if (error instanceof Refused) say(error.message.replace(/^.*answers\.yaml: /, ""));
+    if (error instanceof Refused) say(withQuestion(error.message));
     else if (!(error instanceof NotJoined)) throw error;
   }
   button.disabled = false;
@@ -149,6 +156,9 @@ async function openLab(name) {
   document.documentElement.dataset.lab = lab.name;
 }
 
+const withCode = text => text.split("`").map((part, i) => i % 2
+  ? el("code", { textContent: part }) : part);
+
 function question(asked) {
   const id = `${asked.section}-${asked.key}`, isLong = asked.kind === "text";
   const field = el(isLong ? "textarea" : "input", { id, className: "field", value: asked.text,
@@ -163,7 +173,7 @@ function question(asked) {
   how.innerHTML = lab.hows[`${asked.section}.${asked.key}`] || "";
   if (how.innerHTML) field.setAttribute("aria-describedby", how.id);
   return el("div", { className: isLong ? "question long" : "question" },
-    el("div", {}, el("label", { htmlFor: id }, asked.says, points), how), field);
+    el("div", {}, el("label", { htmlFor: id }, ...withCode(asked.says), points), how), field);
 }
 
 // The student's own file: an experiment, which is run, or a program, which is only handed in.
@@ -291,7 +301,7 @@ async function handIn(asItIs) {
   const { left, is_handed_in } = await sendSurely("POST", here("/hand-in"), { as_it_is: asItIs });
   $("left").hidden = is_handed_in;
   $("left").replaceChildren(el("b", { textContent: "Still missing:" }),
-    el("ul", {}, ...left.map(line => el("li", { textContent: line }))),
+    el("ul", {}, ...left.map(line => el("li", { textContent: withQuestion(line) }))),
     el("button", { type: "button", className: "button", textContent: "Hand in as it is",
       onclick: () => act($("hand-in"), () => handIn(true)) }));
   if (is_handed_in) $("live").textContent = "Handed in.";

@@ -115,7 +115,7 @@ function pointFigure(point) {
   const says = point.says.replace(/<([^<>]+)>/g, "$1"); // formulas of each student's values
   const figure = el("figure", { className: "histogram" }, el("figcaption", {},
     el("b", { textContent: point.name.replace(/^predict-/, "")
-      .replace(/-/g, " ") }),
+      .replace(/-/g, " ").replace(/\b(rtt|bdp|bbr)\b/g, word => word.toUpperCase()) }),
     el("span", { textContent: ` ${says} · ${summary}` })));
   if (!point.given.length) return figure;
   if (!point.is_number) { figure.append(words(point.given)); return figure; }
