@@ -33,7 +33,7 @@ class Lab:
 
     A waiting sandbox uses no CPU time and about 55 MB of memory. There are at most two for each
     CPU: one for the next run, and one that is copied in place of another boot. They end 30 s after
-    the last run, at `close`, and with this process or thread, however that ends.
+    the last run, at `close`, and with this process, however that ends.
     What is installed is looked for once: a GOST that is added later is not seen.
     """
 
