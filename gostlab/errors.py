@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 LAB_IN_GUEST = "/run/host/lab"
-# A guest imports byte code without its sources (gostlab.sandbox.module_bundle).
+# A guest imports byte code without its sources (gostlab.sandbox.python_bundle).
 IS_BUNDLED = __file__.endswith(".pyc")
 PACKAGE = Path(LAB_IN_GUEST, "gostlab") if IS_BUNDLED else Path(__file__).resolve().parent
 # An installed package has its data beside this file, a checkout has them at its top.

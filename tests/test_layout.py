@@ -284,7 +284,7 @@ def test_no_other_room_names_a_plugin() -> None:
         for name, tree in core.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom) and "import_module" in ast.unparse(node)
-    } == {"gostlab", "gostlab.registry.plugin_loader", "gostlab.sandbox.module_bundle"}
+    } == {"gostlab", "gostlab.registry.plugin_loader", "gostlab.sandbox.python_bundle"}
 
 
 def test_features_use_the_public_api_and_no_more_than_is_named() -> None:

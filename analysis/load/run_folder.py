@@ -46,9 +46,9 @@ from gostlab.results.metrics import (
     path_leg,
     total_goodput_bps,
 )
-from gostlab.spec.checks import VERDICTS, Check
 from gostlab.spec.path_spec import ChangeSpec
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.verdict import VERDICTS, Check
 from gostlab.text_safety import replace_controls
 
 # Heading of the executed steps in commands.sh (gostlab.guest.command_log).

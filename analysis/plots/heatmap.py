@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from gostlab.analysis.plotting import style
 from gostlab.analysis.plotting.factors import (
     cc_rank,
+    cell_at_levels,
     facets_of,
     factor_columns,
     factor_heading,
-    find_row,
     flows_of,
     level_label,
 )
@@ -75,7 +75,7 @@ def plot_heatmap(
     room = round(60 * style.width_share()) // max(1, len(across) * abreast)
 
     def field(table: pd.DataFrame, column: int, line: int) -> MapTile:
-        row = find_row(table, **{x: across[column], y: down[line]})
+        row = cell_at_levels(table, **{x: across[column], y: down[line]})
         if row is None:
             return MapTile(math.nan, "–")
         value, degraded = row_value(row, figure), row["verdict"] == "degraded"

@@ -44,8 +44,8 @@ from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.table_formats import cc_name
 from gostlab.analysis.stats.throughput_model import payload_mbit
 from gostlab.results import is_number, read_series
-from gostlab.spec.checks import Check
 from gostlab.spec.path_spec import direction_of_data
+from gostlab.spec.verdict import Check
 
 if TYPE_CHECKING:
     import numpy as np

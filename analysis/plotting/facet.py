@@ -19,7 +19,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gostlab.analysis.plotting import marks, style
-from gostlab.analysis.plotting.factors import ccs_of, find_row, tunnel_title, tunnels_of
+from gostlab.analysis.plotting.factors import ccs_of, cell_at_levels, tunnel_title, tunnels_of
 from gostlab.analysis.plotting.marks import CellPosition
 from gostlab.analysis.plotting.panel_layout import grid_shape, panel_figure
 from gostlab.analysis.plotting.plot_registry import FigureInput, ReportFigure
@@ -391,7 +391,7 @@ def draw_cells(ax: Axes, facet: Facet, panel: FacetPanel, series: Sequence[Facet
         cells = [
             (at + aside, row)
             for at, rows in panel.places
-            if (row := find_row(rows, **line.levels)) is not None
+            if (row := cell_at_levels(rows, **line.levels)) is not None
         ]
         if facet.joined is not None:
             joined = [(at, row) for at, row in cells if facet.joined(row)]

@@ -49,7 +49,7 @@ def cc_rank(cc: str) -> tuple[int, str]:
     return known_first_key(cc, CC_ORDER)
 
 
-def find_row(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
+def cell_at_levels(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
     """Return the cell at these levels, or None.
 
     Raises ValueError for several cells: the plot lacks a distinguishing column.

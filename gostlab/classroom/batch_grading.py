@@ -454,7 +454,7 @@ def compare_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[Simil
             name
             for name in both
             if gave[name] == theirs[name]
-            and count_digits(first.answers[name]) >= MIN_DIGITS
+            and count_significant_digits(first.answers[name]) >= MIN_DIGITS
             and not (first.right.get(name) and second.right.get(name))
             and first.expected.get(name) != second.expected.get(name)
         )
@@ -471,7 +471,7 @@ def compare_answers(lines: Sequence[GradeRow], lab: CourseLab) -> Iterator[Simil
         yield SimilarPair(one, other, len(both), same, equal, wrong_for)
 
 
-def count_digits(text: str) -> int:
+def count_significant_digits(text: str) -> int:
     """Return the number of significant digits in a number's text."""
     return len(
         "".join(character for character in text.partition("e")[0] if character.isdigit()).lstrip(

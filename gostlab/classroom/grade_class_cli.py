@@ -61,7 +61,7 @@ def grade_class(arguments: argparse.Namespace) -> int:
     write_class_pages(out, lab, arguments.assignment or lab.title, lines, index)
     texts = pages.marking_page(lab, arguments.course, str(out / marking_sheets.MARKS), lines)
     write_whole(out / pages.MARKING, texts)
-    write_whole(out / marking_sheets.MARKS, marking_sheets.marks_table(lines, lab))
+    write_whole(out / marking_sheets.MARKS, marking_sheets.texts_by_question(lines, lab))
     print_class(lines, lab)
     for pair in alike:
         print(f"resembling: {pair}")

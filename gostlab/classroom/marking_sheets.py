@@ -64,7 +64,7 @@ def apply_marks(line: GradeRow, marks: Marks) -> GradeRow:
     return replace(line, counts=replace(line.counts, grade=grade))
 
 
-def marks_table(lines: Sequence[GradeRow], lab: CourseLab) -> str:
+def texts_by_question(lines: Sequence[GradeRow], lab: CourseLab) -> str:
     """Return marks.csv: question by question, everybody's text."""
     rows = [
         (paper.name, line.student, "" if paper.points is None else paper.points, paper.most, text)

@@ -345,7 +345,7 @@ class LivePicture(LiveDisplay):
             queue_text, *delay_texts, f"{now.drops:.0f} dropped", style="bold"
         )
         labels[0].stylize(queue_colour(share), 0, len(queue_text))
-        values = self.in_columns([(sample.at_s, sample.packets) for sample in samples], max)
+        values = self.values_by_column([(sample.at_s, sample.packets) for sample in samples], max)
         styles = [queue_colour((value or 0) / limit) for value in values]
         rows = max(MIN_QUEUE_ROWS, min(MAX_QUEUE_ROWS, most_rows - len(labels)))
         return [bar, *labels, *self.chart(values, float(limit), rows, styles)]
@@ -368,7 +368,7 @@ class LivePicture(LiveDisplay):
             style="bold",
         )
         # Take the minimum of each column: BBR's ProbeRTT lasts less than a column of a long run.
-        values = self.in_columns(
+        values = self.values_by_column(
             [(sample.at_s, sample.window_pkts) for sample in drawn_samples], min
         )
         return [*labels, *self.chart(values, self.max_window, WINDOW_ROWS, ["cyan"] * len(values))]
@@ -400,7 +400,7 @@ class LivePicture(LiveDisplay):
         """Return the width of a chart in characters."""
         return self.width - 7
 
-    def in_columns(
+    def values_by_column(
         self, samples: Sequence[tuple[float, float]], pick: Callable[[float, float], float]
     ) -> list[float | None]:
         """Return a picked value per column, or None after the current instant."""

@@ -8,10 +8,10 @@ from contextlib import suppress
 from gostlab.guest.network import Network, NetworkError, set_sysctls
 from gostlab.guest.probes import fidelity
 from gostlab.guest.shaping import Shaper
-from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import DirectionSpec
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.verdict import Check
 
 # A ping of 64 bytes with its Ethernet and IP headers.
 PING_BITS = (64 + 20 + 14) * 8

@@ -109,7 +109,7 @@ class CommandLog:
         """Write that the lab waited until a process listened on a port."""
         self.write(f"listening {node} {protocol} {port}")
 
-    def load_begins(self) -> None:
+    def record_load_begin(self) -> None:
         """Write the start of the load, from which times are counted."""
         self.write("load_begins")
 
@@ -117,7 +117,7 @@ class CommandLog:
         """Write that the next lines happened this long after the start of the load."""
         self.write(f"at {instant_s:.9g}")
 
-    def load_ends(self, reports: Mapping[str, tuple[str, str]]) -> None:
+    def record_load_end(self, reports: Mapping[str, tuple[str, str]]) -> None:
         """Write that the lab waited until every flow was over.
 
         `reports` has each flow's type and report.

@@ -90,7 +90,7 @@ def environment(
 
 
 def modules_source() -> str:
-    """Return whether all imports came from the one bundle (gostlab.sandbox.module_bundle).
+    """Return whether all imports came from the one bundle (gostlab.sandbox.python_bundle).
 
     If not, the samples depend on the number of the lab's files.
     """

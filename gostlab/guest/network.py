@@ -61,7 +61,7 @@ class Interface:
     link: str = ""  # name of the link, if there are several, each of which may have its own path
 
 
-def interface_of(node: str, intf: Any) -> Interface:
+def make_interface(node: str, intf: Any) -> Interface:
     """Return an end of a link, with its role in topo.py (role, direction[, hosts[, link]])."""
     role, direction, *more = intf.params.get("role") or (None, None)
     hosts = more[0] if more else ()
@@ -98,7 +98,7 @@ class Network:
         self.environ = dict(environ)
         self.nodes: tuple[str, ...] = tuple(host.name for host in mininet.hosts)
         self.interfaces: tuple[Interface, ...] = tuple(
-            interface_of(host.name, intf)
+            make_interface(host.name, intf)
             for host in mininet.hosts
             for intf in host.intfList()
             if intf.name != "lo"

@@ -69,9 +69,9 @@ from gostlab.registry.iperf3_versions import OWN, SYSTEM
 from gostlab.registry.qdiscs import qdisc_kinds
 from gostlab.registry.topologies import topologies
 from gostlab.registry.tunnels import tunnel_kinds
-from gostlab.spec.checks import Check, checks_json, worst_verdict
 from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.verdict import Check, checks_json, worst_verdict
 from gostlab.tcpmodel.run_limits import MTU_BYTES
 
 TAINT = Path("/proc/sys/kernel/tainted")
@@ -185,7 +185,7 @@ def execute(run: RunSpec, folder: Path, parts: PartsJson) -> str:
     )
     checks += check_impairments(run, impaired)
     checks.append(check_rates(run, flows, watches.queues))
-    checks += check_repeats(run, programs.tunnel)
+    checks += check_go_seed(run, programs.tunnel)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     checks += fidelity.check_taint(run, int(TAINT.read_text(encoding="ascii")))
     results.write_json(folder / "fidelity.json", checks_json(checks))
@@ -400,14 +400,14 @@ def check_tunnel(tunnel: Tunnel) -> list[Check]:
     return [fidelity.check_tunnel(ends)] if ends else []
 
 
-def check_repeats(run: RunSpec, program: TunnelBinary | None) -> list[Check]:
+def check_go_seed(run: RunSpec, program: TunnelBinary | None) -> list[Check]:
     """Return the check that another run through the tunnel would be equal.
 
     Empty if neither the clock nor the program makes that a question.
     """
     if program is None or run.clock != "virtual" or not tsc_trap.go_seeds_from_tsc(program.version):
         return []
-    return [fidelity.check_repeats(program.version, program.cycle_counter_at)]
+    return [fidelity.check_go_seed(program.version, program.cycle_counter_at)]
 
 
 def raise_file_limit() -> None:

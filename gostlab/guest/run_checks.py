@@ -19,13 +19,13 @@ from gostlab.guest.workload import LoadResult
 from gostlab.results import metrics, read_series
 from gostlab.results.rows import LegsFile, QueueRow
 from gostlab.spec import preflight
-from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.path_spec import ChangeSpec, DirectionSpec, random_loss
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.verdict import Check
 from gostlab.tcpmodel.netem_models import correlated_events
-from gostlab.tcpmodel.rate_steps import SteppedCapacity
 from gostlab.tcpmodel.run_limits import DELAY_LIMIT_PKTS
+from gostlab.tcpmodel.stepped_capacity import SteppedCapacity
 
 ETHERNET_BYTES = 14
 

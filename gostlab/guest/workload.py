@@ -70,12 +70,12 @@ def run_flows(context: LoadContext) -> LoadResult:
         held = connect_all(context, servers, undo)
         if not held:
             context.begin()
-        network.log.load_begins()
+        network.log.record_load_begin()
         with (context.folder / "changes.jsonl").open("w", encoding="utf-8") as log:
             timeline = Timeline(context, undo, log, held, servers)
             timeline.follow()
         ended_s = time.monotonic()
-        network.log.load_ends(
+        network.log.record_load_end(
             {flow.name: (flow.traffic_type, report_name(run, flow)) for flow in run.flows}
         )
         for flow in run.flows:

@@ -543,12 +543,12 @@ def explain_no_gost(program: Path) -> str:
     with program.open("rb") as file:
         head = file.read(20)
     machine = int.from_bytes(head[18:20], "little") if head.startswith(ELF) else None
-    if machine is not None and machine != elf_machine():
+    if machine is not None and machine != host_elf_machine():
         return "a program for another processor architecture than this machine's"
     return "not a GOST that runs here (its -V names none)"
 
 
-def elf_machine() -> int:
+def host_elf_machine() -> int:
     """Return the architecture (e_machine) of this machine's own ELF programs."""
     with open(os.path.realpath("/proc/self/exe"), "rb") as file:
         return int.from_bytes(file.read(20)[18:20], "little")

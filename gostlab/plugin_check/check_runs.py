@@ -18,7 +18,7 @@ from gostlab.results import known_files, read_object, read_series
 from gostlab.results.duplicate_runs import samples_digest
 from gostlab.results.rows import FlowRow
 from gostlab.results.run_result import RunResult
-from gostlab.spec.checks import CheckRow
+from gostlab.spec.verdict import CheckRow
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]*")
 MAX_DESCRIPTION = 100  # characters of a table's cell

@@ -24,7 +24,7 @@ from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_run, re
 from gostlab.results.rows import FlowRow, HostRow, QueueRow, SocketRow
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.mean_median import median
-from gostlab.tcpmodel.rate_steps import SteppedCapacity
+from gostlab.tcpmodel.stepped_capacity import SteppedCapacity
 
 # A bottleneck with at least this utilisation counts as full.
 BOTTLENECK_FULL = 0.95

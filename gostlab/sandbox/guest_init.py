@@ -26,7 +26,7 @@ import traceback
 
 OUT = "/run/gostlab"
 HOST = "/run/host"
-BUNDLE = f"{HOST}/kept"  # see gostlab.sandbox.module_bundle
+BUNDLE = f"{HOST}/kept"  # see gostlab.sandbox.python_bundle
 MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND = 1, 2, 32, 4096
 RB_POWER_OFF = 0x4321FEDC
 SYS_FINIT_MODULE = 313

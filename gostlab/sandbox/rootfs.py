@@ -134,7 +134,7 @@ def root_for_run(handed: PartsJson, run: RunSpec, sources: str | None = None) ->
 
 
 def bundle_folder(root: GuestRoot, sources: str | None = None) -> dict[str, Path]:
-    """Return the folder of the module bundle (gostlab.sandbox.module_bundle) of a root.
+    """Return the folder of the module bundle (gostlab.sandbox.python_bundle) of a root.
 
     The cache has one per checkout, root and sources; {} if the cache is not writable. sources:
     their digest, if it is known.
@@ -182,7 +182,7 @@ def make_bundle(root: GuestRoot, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as scratch:
         part = Path(scratch) / "bundle"
-        argv, environ = root.python("-m", "gostlab.sandbox.module_bundle", part)
+        argv, environ = root.python("-m", "gostlab.sandbox.python_bundle", part)
         # Other packages' plugins are not among the lab's modules.
         environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS, PLUGINS: "[]"}
         subprocess.run(argv, env=environ, capture_output=True, check=True)

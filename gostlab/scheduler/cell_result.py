@@ -16,9 +16,9 @@ from gostlab.results.coexistence import Competitor, Contest
 from gostlab.results.duplicate_runs import copies
 from gostlab.results.metrics import Latency, Retransmissions, RunCluster, Spread
 from gostlab.results.run_result import RunResult
-from gostlab.spec.checks import VERDICTS
 from gostlab.spec.experiment import StoppingRule
 from gostlab.spec.labels import cell_label
+from gostlab.spec.verdict import VERDICTS
 from gostlab.tcpmodel.mean_median import median
 
 # Verdicts that come with reasons.

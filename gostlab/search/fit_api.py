@@ -18,7 +18,7 @@ from gostlab.search.fit_plot import fit_figure
 from gostlab.search.fit_runner import experiment_document, fit_order
 from gostlab.search.fitted_profile import write_fitted
 from gostlab.search.harness import SearchHarness, SearchProgress
-from gostlab.search.observations import (
+from gostlab.search.measured_rates import (
     check_free_unset,
     load_measurements,
     rows_on_path,

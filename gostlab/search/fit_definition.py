@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gostlab.search.level_set import LAST_TURNS, ProposedRun
-from gostlab.search.observations import Measurements, Observation
+from gostlab.search.measured_rates import Measurements, Observation
 from gostlab.search.parameters import FreeParameter
 from gostlab.search.prior_mean import TheoryInputs, theory_inputs
 from gostlab.spec.compile import compile_run

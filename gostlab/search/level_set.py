@@ -18,7 +18,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import chi2, qmc, spearmanr
 
 from gostlab.search.gaussian_process import Surrogate
-from gostlab.search.observations import SDS_OF_BAND, Observation
+from gostlab.search.measured_rates import SDS_OF_BAND, Observation
 
 MIN_RATE_BPS = 1e3  # minimum rate, so that a run without data has a logarithm
 BATCH = 4  # positions per round, the same on every machine

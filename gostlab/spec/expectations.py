@@ -24,9 +24,9 @@ from typing import Any
 
 from gostlab.registry.plot_names import metrics_by_name
 from gostlab.spec import units
-from gostlab.spec.checks import VERDICTS
 from gostlab.spec.run_spec import Levels, RunSpec
 from gostlab.spec.units import UnitError, quoted
+from gostlab.spec.verdict import VERDICTS
 from gostlab.spec.yaml_source import (
     BadInput,
     JsonSchema,

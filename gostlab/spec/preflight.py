@@ -21,13 +21,13 @@ from gostlab.registry.topologies import topology_of
 from gostlab.registry.traffic import IPERF3_STREAMS
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec import units
-from gostlab.spec.checks import Check
 from gostlab.spec.compatible_json import JsonObject
 from gostlab.spec.flow import FlowSpec, delays_before_hosts_ms
 from gostlab.spec.links_crossed import memory_path
 from gostlab.spec.path_spec import DIRECTIONS, IMPAIRMENTS, ChangeSpec, DirectionSpec, jitter_reach
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.tcp_windows import flow_windows
+from gostlab.spec.verdict import Check
 from gostlab.tcpmodel import socket_buffers
 from gostlab.tcpmodel.netem_models import correlated_events
 from gostlab.tcpmodel.response_functions import bdp_bytes, window_limit_bps

@@ -18,7 +18,7 @@ import pytest
 from gostlab.install.rootfs import require_root
 from gostlab.registry.iperf3_versions import OWN
 from gostlab.spec.run_spec import RunSpec
-from gostlab.tcpmodel.rate_steps import SteppedCapacity
+from gostlab.tcpmodel.stepped_capacity import SteppedCapacity
 from tests.sandboxed import Done, Lab, describe, direction, flow, written
 
 pytestmark = pytest.mark.sandbox

@@ -8,8 +8,8 @@ import pytest
 from gostlab.guest.flow_result import FlowResult
 from gostlab.guest.network import Interface
 from gostlab.guest.run_checks import check_rates
-from gostlab.spec.checks import Check
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.verdict import Check
 from tests.sandboxed import Done, Lab, describe, direction, flow
 
 PAYLOAD = 1448 / 1514  # of a link's rate, behind the headers of TCP and Ethernet

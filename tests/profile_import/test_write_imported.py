@@ -19,7 +19,7 @@ from gostlab.cli import main
 from gostlab.profile_import.rate_steps import packet_bits, rate_steps, replay_error
 from gostlab.spec.profile import load_profile
 from gostlab.spec.trace import changes_of
-from gostlab.tcpmodel.rate_steps import SteppedCapacity
+from gostlab.tcpmodel.stepped_capacity import SteppedCapacity
 from netem_profiles import make_starlink_like
 from tests.asked import runs_of
 from tests.lab_command import Refused

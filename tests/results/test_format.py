@@ -13,10 +13,10 @@ from gostlab.guest.flow_result import JSON_KEYS, FlowResult
 from gostlab.guest.probes import netlink
 from gostlab.guest.probes.sampler import COUNTED, MARKED, TIMED
 from gostlab.results.format import SCHEMA, FormatField, files
-from gostlab.spec.checks import Check
 from gostlab.spec.compatible_json import key_of
 from gostlab.spec.flow import FlowSpec
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.verdict import Check
 from tests.results.format_check import KINDS, complaints, kind_of
 
 RUN, FLOWS, FIDELITY, LEGS, SOCKETS, QUEUES = (

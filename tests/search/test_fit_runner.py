@@ -20,7 +20,7 @@ from gostlab.search.fit_definition import FitOrder, TheoryRates
 from gostlab.search.fit_plot import fit_figure
 from gostlab.search.fitted_profile import with_bare_numbers, write_fitted
 from gostlab.search.level_set import ProposedRun
-from gostlab.search.observations import (
+from gostlab.search.measured_rates import (
     Measurements,
     load_measurements,
     read_measurements,

@@ -11,7 +11,7 @@ import pytest
 from gostlab.search import level_set
 from gostlab.search.gaussian_process import Surrogate
 from gostlab.search.level_set import ProposedRun, SearchResult, SearchState
-from gostlab.search.observations import Observation
+from gostlab.search.measured_rates import Observation
 from gostlab.search.prior_mean import smooth_minimum
 
 SD = 0.05

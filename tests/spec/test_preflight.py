@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from gostlab.spec.checks import worst_verdict
 from gostlab.spec.preflight import (
     Guard,
     checks,
@@ -20,6 +19,7 @@ from gostlab.spec.preflight import (
     survey_traps,
 )
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.verdict import worst_verdict
 from tests.asked import run_of
 
 one = partial(run_of, buffers="bdp", duration="30s")

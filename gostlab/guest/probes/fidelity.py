@@ -16,14 +16,14 @@ from gostlab.registry.kernels import DECIDING, FEATURES, SHIPPED
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.results import metrics
 from gostlab.results.rows import HostRow, LegRow, QueueRow
-from gostlab.spec.checks import Check
 from gostlab.spec.flow import FlowSpec, cc_at
 from gostlab.spec.path_spec import LossSpec, PolicerSpec, ReorderSpec, ShareSpec, SlotSpec
 from gostlab.spec.run_spec import RunSpec
 from gostlab.spec.units import show_rate
+from gostlab.spec.verdict import Check
 from gostlab.tcpmodel.netem_models import LongRun, correlated_events, state_loss
-from gostlab.tcpmodel.rate_steps import SteppedCapacity
 from gostlab.tcpmodel.run_limits import MIN_ROUND_TRIPS, UDP_BURST_PKTS
+from gostlab.tcpmodel.stepped_capacity import SteppedCapacity
 
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
 IDLE_RTT_TOLERANCE_MS = 0.1
@@ -930,7 +930,7 @@ def check_tunnel(ends: Mapping[str, int | None]) -> Check:
     return make_check("tunnel_alive", bool(dead), sorted(ends), alive, detail=", ".join(died))
 
 
-def check_repeats(program: str, counter_at: int | None) -> Check:
+def check_go_seed(program: str, counter_at: int | None) -> Check:
     """Check whether runs of one seed are equal through a Go program that seeds from the TSC.
 
     `counter_at` is where its file reads the TSC; None: unknown.

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from synthetic import check_texts, figure_of, labelled, matrices_of, titles_of
 
 from gostlab.analysis.plots import series
-from gostlab.analysis.plotting.factors import find_row, tunnel_title
+from gostlab.analysis.plotting.factors import cell_at_levels, tunnel_title
 from gostlab.analysis.plotting.image_map import cell_regions, tag_artist
 from gostlab.analysis.plotting.style import (
     CC_COLOURS,
@@ -150,7 +150,7 @@ def test_zeros_have_a_place_among_the_retransmissions(drawn: dict[str, Figure]) 
 def test_invalid_runs_are_in_no_figure_and_no_median(
     tables: dict[str, pd.DataFrame], drawn: dict[str, Figure]
 ) -> None:
-    row = find_row(tables["main"], tunnel="gost+ws", cc="cubic", streams=4)
+    row = cell_at_levels(tables["main"], tunnel="gost+ws", cc="cubic", streams=4)
     assert row is not None and row["n"] == 5 and row["left_out"] == 1
     assert max(row["goodput_values"]) < 9999.0
     assert all(bar.get_height() < 9999.0 for bar in artists(drawn["goodput"], "lab cubic"))

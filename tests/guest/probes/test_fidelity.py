@@ -20,8 +20,8 @@ from gostlab.guest.probes.timer_lateness import (
     trace_window,
 )
 from gostlab.results import metrics
-from gostlab.spec.checks import VERDICTS, Check, worst_verdict
 from gostlab.spec.run_spec import RunSpec
+from gostlab.spec.verdict import VERDICTS, Check, worst_verdict
 from gostlab.tcpmodel.run_limits import DELAY_LIMIT_PKTS
 from tests.sandboxed import describe, direction, flow
 

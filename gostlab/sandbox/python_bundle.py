@@ -5,7 +5,7 @@ A guest imports from the bundle before its virtual clock is reset. Reading the m
 are would take system calls that depend on the folders of the lab and of Python, and on their
 contents. A zip file would take a fifth more of a guest's start: zipimport reads each module twice.
 
-    python3 -m gostlab.sandbox.module_bundle FOLDER   with the Python of a guest's root, on the host
+    python3 -m gostlab.sandbox.python_bundle FOLDER   with the Python of a guest's root, on the host
 
 FOLDER gets the byte code of gostlab's modules, and of those of Python and Mininet that they import.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A run's modules in one folder (gostlab/sandbox/module_bundle.py), as a guest imports them."""
+"""A run's modules in one folder (gostlab/sandbox/python_bundle.py), as a guest imports them."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.lab_command import said_by
 @pytest.mark.slow
 def test_a_run_imports_all_of_the_labs_modules_from_it(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
-    said_by(sys.executable, "-m", "gostlab.sandbox.module_bundle", bundle, check=True)
+    said_by(sys.executable, "-m", "gostlab.sandbox.python_bundle", bundle, check=True)
     script = (
         f"import sys; sys.path.insert(0, {str(bundle)!r})\n"
         "from gostlab.guest.run import main\n"
