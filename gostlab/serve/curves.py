@@ -151,7 +151,8 @@ class RunCurves:
     def add_point(
         self, curves: dict[str, list[Any]], name: str, index: int, total: SocketSum
     ) -> None:
-        since = self._counted.get(name, index - 1)
+        # A flow's first sample counts all that was delivered since the flow's start.
+        since = self._counted.get(name, round(self._kinds[name].start_s / self._interval_s))
         self._counted[name] = index
         interval_s = max(1, index - since) * self._interval_s
         curves["at"].append(index)

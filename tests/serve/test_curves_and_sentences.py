@@ -41,6 +41,16 @@ def test_goodput_is_what_was_delivered_between_two_samples(tmp_path: Path) -> No
     assert curves.read(ended=True) == {}
 
 
+def test_the_first_goodput_is_over_the_time_since_the_flows_start(tmp_path: Path) -> None:
+    run = asked(flows="{a: {cc: cubic}, late: {cc: bbr, start: 2s, duration: 8s}}").run
+    rows = socket_row(0.3, "a", 60) + socket_row(2.1, "late", 30) + socket_row(2.15, "late", 40)
+    (tmp_path / "sockets.jsonl").write_text(rows)
+
+    flows = RunCurves(run, tmp_path).read(ended=True)["flows"]
+
+    assert flows["a"]["mbit"] == [2.0] and flows["late"]["mbit"] == [3.0, 2.0]
+
+
 def test_a_flows_sockets_add_up_and_no_leg_on_a_loopback_counts(tmp_path: Path) -> None:
     curves = RunCurves(asked().run, tmp_path)
     rows = [socket_row(0.05, "a", 10, local=f"l{i}", srtt_ms=40.0 + 20 * i) for i in range(2)]
