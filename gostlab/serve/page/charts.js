@@ -7,6 +7,7 @@ import { $, css, el, median, NB, num, prefersStill } from "./dom.js";
 
 const SMOOTH_S = 0.3; // over which a goodput is averaged
 const STATES = ["ProbeRTT", "Drain", "Down", "Cruise", "Up", "Startup"];
+const STATES_PX = 80; // the least height that holds the labels of all states
 const STATE_LABELS = ["RTT", "drain", "down", "cruise", "up", "start"];
 const PANELS = [ // field, title, unit, height, the reference line: its value and its name
   { key: "mbit", title: "Goodput", unit: "Mbit/s, mean of 0.3 s", tall: 1.35,
@@ -138,9 +139,11 @@ function heights(used) {
   const room = phone ? 560 : Math.max(430, Math.min(innerHeight - (innerWidth >= 1600 ? 320 : 300),
     900));
   const captions = used.length > 4 && !phone ? 34 : 0; // of the fifth panel
-  const sum = used.reduce((total, panel) => total + panel.tall, 0);
-  return used.map((panel, i) => Math.round((room - captions - 24) * panel.tall / sum)
-    + (i === used.length - 1 ? 24 : 0));
+  const free = room - captions - 24, sum = used.reduce((total, panel) => total + panel.tall, 0);
+  const states = used.find(panel => panel.key === "bbr"), statesTall = states?.tall || 0;
+  const statesPx = states ? Math.max(STATES_PX, free * statesTall / sum) : 0;
+  return used.map((panel, i) => Math.round(panel === states ? statesPx
+    : (free - statesPx) * panel.tall / (sum - statesTall)) + (i === used.length - 1 ? 24 : 0));
 }
 
 // Make the panels of a run; ghost and pin are Curves, or null.
@@ -215,7 +218,7 @@ function makePanel(panel, index, count, height, width) {
       { size: parseInt(css("--yaxis")), gap: 6, stroke: css("--soft"), font, space: 10,
         grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false },
         splits: () => isState ? STATES.map((_, i) => i)
-          : ticks(own.top || 1, height < 128 ? 3 : height < 200 ? 4 : 5),
+          : ticks(own.top || 1, height < 90 ? 3 : height < 200 ? 4 : 5),
         values: (u, values) => isState ? STATE_LABELS : values.map(num) },
     ],
     series, bands,
@@ -282,7 +285,7 @@ function topOf(own, data) {
   if (own.panel.key === "mbit") {
     const rates = [run, ghost, pin].map(r => Math.max(...(r?.accepted.rate_steps || [[0,
       0]]).map(s => s[1])));
-    if (Math.max(...rates) > 0) top = Math.min(top, 1.25 * Math.max(...rates));
+    if (Math.max(...rates) > 0) top = Math.min(top, 1.15 * Math.max(...rates));
     if (rates[0] > 0) top = Math.max(top, rates[0]);
   }
   if (own.isQueue) {
@@ -349,7 +352,8 @@ function label(own) {
   }
   own.labels = items;
   own.ends.replaceChildren(...items.map(item => {
-    const span = el("span", { className: item.isReference ? "ref" : "", textContent: item.text });
+    const span = el("span", { className: item.isReference ? "ref" : "" },
+      el("span", { className: "name", textContent: item.text }));
     if (item.ink) span.style.color = item.ink;
     span.style.top = item.y + u.over.offsetTop + "px";
     if (item.value) span.append(el("span", { className: "v", textContent: item.value }));

@@ -5,7 +5,7 @@
 import { isDark } from "./dom.js";
 
 const PAPER = { light: "#ffffff", dark: "#14171b" };
-const MIN_CONTRAST = 3.2, MIN_TEXT_CONTRAST = 4.6, MIN_BRIGHT = 4.4;
+const MIN_CONTRAST = 3.2, MIN_TEXT_CONTRAST = 4.6, MIN_BRIGHT = 5.6;
 const INK = { light: "#1b1e23", dark: "#e7e9ec" };
 let byControl = {};
 
