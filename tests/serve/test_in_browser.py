@@ -137,12 +137,14 @@ def test_a_wrong_text_marks_its_field_and_moves_nothing(page: Browser, server: S
     ask(page, server)
     place = "document.querySelector('figure').getBoundingClientRect().top"
     before = page.look(place)
+    slider = page.look("document.getElementById('s-rate').value")
     turn(page, "rate", "20mbi")
     page.until(f"{STATE} === 'refused'")
 
     assert page.look("document.getElementById('k-rate').getAttribute('aria-invalid')") == "true"
     assert "mbi" in page.look("document.getElementById('note').textContent")
     assert abs(page.look(place) - before) < 1
+    assert page.look("document.getElementById('s-rate').value") == slider
     page.complaints()  # the browser reports the answer 400
 
 
@@ -238,7 +240,7 @@ def test_thirty_questions_in_a_row_leak_nothing(page: Browser, server: Server) -
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", [1280, 400, 320])
 def test_nothing_is_wider_than_the_window(
     page: Browser, server: Server, width: int, scheme: str, tmp_path: Path
 ) -> None:

@@ -93,7 +93,8 @@ function table(run, title, className) {
       : flow.resent
         ? `${num(flow.resent.median)} (`
           + `${num(+(100 * flow.resent_share.median).toPrecision(2))}${NB}%)` : "–";
-    const row = el("tr", {}, el("td", {}, swatch, flow.label),
+    const row = el("tr", {}, el("td", {}, el("span", { className: "flow" }, swatch,
+      el("span", { textContent: flow.label }))),
       cell(flow.mbit ? num(flow.mbit.median) : "–", span(flow.mbit)),
       cell(flow.share ? percent(flow.share.median) : "–",
         many && flow.share
@@ -105,7 +106,7 @@ function table(run, title, className) {
     return row;
   });
   const about = many ? ` · ${spreadOf(run.answer)}` : "";
-  const heads = ["Flow", "Mbit/s", "Share", "p95 RTT", "Retransmitted", "Verdict"];
+  const heads = ["Flow", "Mbit/s", "Share", "p95 RTT", "Retrans\u00admitted", "Verdict"];
   const head = el("tr", {}, ...heads.map(text => el("th", { scope: "col", textContent: text })));
   return el("table", { className: "n " + className }, el("caption", {}, el("b", {
     textContent: title }), " " + run.path + about),

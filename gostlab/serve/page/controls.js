@@ -294,7 +294,8 @@ export function showControls() {
         : num(value).replace(/\u2009/g, "");
     }
     input.placeholder = text === undefined && resolved != null ? num(resolved) : "";
-    const position = value == null ? 0 : Math.max(0, Math.min(1000, toPosition(slider, value)));
+    const known = value ?? resolved; // of a text that is no number: the run's before
+    const position = known == null ? 0 : Math.max(0, Math.min(1000, toPosition(slider, known)));
     if (document.activeElement !== range
       || Math.abs(range.value - position) > 20) range.value = position;
     range.style.setProperty("--at", range.value / 10 + "%");

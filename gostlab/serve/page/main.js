@@ -127,11 +127,12 @@ function refused({ key, text }) {
 function cancelled({ t_s }) {
   end();
   document.body.classList.add("stale");
-  note("mild", `Cancelled at ${t_s.toFixed(1)} s.`, now
-    ? "Sentence and table are of the question before. Turn a knob, or" : "Turn a knob, or");
+  note("mild", `Cancelled at ${t_s.toFixed(1)} s.`);
   const again = el("button", { type: "button", className: "plain", textContent: "run it again",
     onclick: () => ask() });
-  $("note").append(" ", again, ".");
+  const old = "Sentence and table are of the question before.";
+  $("note").append(now ? el("span", { className: "wide", textContent: ` ${old}` }) : "",
+    el("span", { textContent: " Turn a knob, or " }), again, ".");
   $("live").textContent = `Cancelled at ${t_s.toFixed(1)} s`;
   document.documentElement.dataset.state = "cancelled";
 }
