@@ -424,10 +424,10 @@ class StandbyPool:
             cpu, self._template_cpu = self._template_cpu, None
             if cpu is not None and self._provide_template(cpu):
                 return True
-            cpu = next(self._free_cpus(), None)
-            if self._last is None or cpu is None or len(self._standbys) >= self._wanted:
+            if self._last is None or len(self._standbys) >= self._wanted:
                 return False
-            if not self._has_memory():
+            cpu = next(self._free_cpus(), None)
+            if cpu is None or not self._has_memory():
                 return False
             if not self._is_copied(self._last):
                 return self._boot_standby(self._last, cpu)

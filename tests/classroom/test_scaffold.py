@@ -114,7 +114,7 @@ def test_a_lab_of_ones_own_goes_from_the_command_to_a_grade(mine: Path, typed: T
 @pytest.mark.parametrize(
     ("file", "old", "new", "says"),
     [
-        ("answers.yaml", "  bdp_pkts:", "  bdp:", ("answers.yaml:5", "bdp_pkts")),
+        ("answers.yaml", "  bdp_pkts:", "  bdp:", ("answers.yaml:6", "bdp_pkts")),
         ("answers.yaml", "  why:", "  # why:", ("answers.yaml", "answers.why is missing")),
         ("check.yaml", "figure: goodput_mbit", "figure: goodput", ("check.yaml", "goodput_mbit?")),
         ("check.yaml", '"goodput / pay', '"speed / pay', ("check.yaml", "speed", "neither drawn")),

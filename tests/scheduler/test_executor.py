@@ -32,7 +32,7 @@ class Job:
     """A run that ends after a few polls."""
 
     complaint: str | None = None
-    from_outside = False
+    from_outside = is_running = False
 
     def __init__(self, folder: Path, outcome: dict | None, polls: int = 2) -> None:
         self.folder, self.outcome, self.left, self.killed = folder, outcome, polls, False

@@ -80,7 +80,9 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         file.write_text(text)
         started: list[str] = []
 
-        def boot_of(kernel: Any, described: RunSpec, *_: object) -> SimpleNamespace:
+        def boot_of(
+            kernel: Any, described: RunSpec, *_: object, **_options: object
+        ) -> SimpleNamespace:
             def boot(place: Path, _cpu: int) -> Job:
                 if len(started) == stop_after:
                     raise KeyboardInterrupt
