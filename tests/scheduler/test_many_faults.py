@@ -366,7 +366,7 @@ def cut_others(folders: Sequence[Path], draw: random.Random, _elsewhere: Path) -
 def as_in(desk: Desk) -> Callable[..., SimpleNamespace]:
     """A machine whose runs write at once what those of a desk have written."""
 
-    def boot_of(_kernel: object, run: RunSpec, *_: object) -> SimpleNamespace:
+    def boot_of(_kernel: object, run: RunSpec, *_: object, **_more: object) -> SimpleNamespace:
         def boot(place: Path, _cpu: int) -> Job:
             shutil.copytree(desk.results / "small" / run.name, place, dirs_exist_ok=True)
             (place / "status.json").unlink()
