@@ -397,7 +397,7 @@ class SimilarPair:
     wrong_for: frozenset[str]  # those of the two for whom an equal number is wrong
 
     @property
-    def found(self) -> frozenset[str]:
+    def equal_answers(self) -> frozenset[str]:
         return self.same | self.texts
 
     @property
@@ -417,7 +417,10 @@ class SimilarPair:
         more, with somebody else.
         """
         return not self.texts and all(
-            any(student in (pair.one, pair.other) and pair.found > self.found for pair in pairs)
+            any(
+                student in (pair.one, pair.other) and pair.equal_answers > self.equal_answers
+                for pair in pairs
+            )
             for student in self.wrong_for
         )
 

@@ -90,9 +90,9 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
 def add_course(verb: argparse.ArgumentParser, *, is_secret: bool = False) -> None:
     """Add the options that identify a course; `is_secret` if it needs one."""
     verb.add_argument("--course", default=PUBLIC_COURSE, help="name of the course and year")
-    made = ", which ./lab new course made" if is_secret else ""
-    says = f"file with the course's secret{made}"
-    verb.add_argument("--secret", type=Path, help=says, required=is_secret)
+    origin = ", which ./lab new course made" if is_secret else ""
+    description = f"file with the course's secret{origin}"
+    verb.add_argument("--secret", type=Path, help=description, required=is_secret)
 
 
 def grade_arguments(grade: argparse.ArgumentParser) -> None:

@@ -58,9 +58,9 @@ class OwnRoot:
     @cached_property
     def link_targets(self) -> dict[str, str]:
         """Return the targets of the links that every guest with this root has."""
-        shown = {f"shown/{name}": path for name, path in {"lab": CODE, **self.shared}.items()}
+        visible = {f"shown/{name}": path for name, path in {"lab": CODE, **self.shared}.items()}
         return {
-            name: str(path.resolve()) for name, path in {"root": self.root.tree, **shown}.items()
+            name: str(path.resolve()) for name, path in {"root": self.root.tree, **visible}.items()
         }
 
     def readable(self, modules: Sequence[KernelModule]) -> list[Path]:

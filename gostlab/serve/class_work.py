@@ -214,8 +214,8 @@ class LabWork:
         """Return a file of one of the student's runs, or None without one. Raises BadInput."""
         if file not in RECORDS or not self.is_sealed:
             return None
-        found = [run_folder(run, self.results) / file for run in self.runs() if run.name == name]
-        return next((path for path in found if path.is_file()), None)
+        paths = [run_folder(run, self.results) / file for run in self.runs() if run.name == name]
+        return next((path for path in paths if path.is_file()), None)
 
     @property
     def is_requested(self) -> bool:

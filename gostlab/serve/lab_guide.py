@@ -106,13 +106,13 @@ def split_answers(
     notes: list[Token] = []
     for block in top_blocks(tokens):
         if block[0].type == "bullet_list_open":
-            found = dict(hows_of_list(parser, block))
+            block_hows = dict(hows_of_list(parser, block))
         elif block[0].type == "table_open":
-            found = dict(hows_of_table(parser, block))
+            block_hows = dict(hows_of_table(parser, block))
         else:
-            found = {}
-        hows |= found
-        notes = [] if found else [*notes, *block]
+            block_hows = {}
+        hows |= block_hows
+        notes = [] if block_hows else [*notes, *block]
     return hows, notes
 
 
@@ -173,11 +173,11 @@ def knobs_address(command: str) -> str | None:
     if TRY.fullmatch(joined) is None or joined.count("./lab ") != 1:
         return None
     settings: dict[str, str] = {}
-    words = iter(shlex.split(joined)[2:])
-    for word in words:
-        name, _, text = word.removeprefix("--").partition("=")
+    arguments = iter(shlex.split(joined)[2:])
+    for argument in arguments:
+        name, _, text = argument.removeprefix("--").partition("=")
         if name not in FLAGS:
-            settings["duration" if name == "for" else name] = text or next(words, "")
+            settings["duration" if name == "for" else name] = text or next(arguments, "")
     for name in UNUSED:
         settings.pop(name, None)
     levels = {name: outermost_parts(text)[0] for name, text in settings.items() if name != "flows"}

@@ -207,9 +207,9 @@ class SocketLayout:
     @classmethod
     def of(cls, body: bytes) -> Self:
         """Return the layout of a message."""
-        found = list(attribute_positions(body, 72, len(body)))
-        heads = FixedParts.of(body, [(begin - 4, begin) for _, begin, _ in found])
-        return cls(heads, tuple(one for one in found if one[0] in READ_ATTRIBUTES))
+        positions = list(attribute_positions(body, 72, len(body)))
+        heads = FixedParts.of(body, [(begin - 4, begin) for _, begin, _ in positions])
+        return cls(heads, tuple(one for one in positions if one[0] in READ_ATTRIBUTES))
 
 
 _socket_layouts: dict[int, SocketLayout] = {}  # the latest one by the length of the message
@@ -370,12 +370,12 @@ class QdiscLayout:
         """Return the layout of a message."""
         fixed: list[tuple[int, int]] = []
         name, begins, application = "?", dict[int, int](), slice(0, 0)
-        for kind, begin, end in attribute_positions(body, 20, len(body)):
+        for attribute_type, begin, end in attribute_positions(body, 20, len(body)):
             fixed.append((begin - 4, begin))
-            if kind == TCA_KIND:
+            if attribute_type == TCA_KIND:
                 fixed[-1] = (begin - 4, end)
                 name = text_of(body[begin:end])
-            elif kind == TCA_STATS2:
+            elif attribute_type == TCA_STATS2:
                 for inner, inner_begin, inner_end in attribute_positions(body, begin, end):
                     fixed.append((inner_begin - 4, inner_begin))
                     begins[inner] = inner_begin

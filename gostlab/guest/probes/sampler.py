@@ -99,8 +99,8 @@ def host_cpu_use(pid: int) -> dict[str, int]:
 
 
 def used_in(host_cpu: HostFile) -> dict[str, int]:
-    words = host_cpu.text().decode("ascii").split()
-    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    fields = host_cpu.text().decode("ascii").split()
+    return dict(zip(fields[::2], map(int, fields[1::2]), strict=True))
 
 
 def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
