@@ -197,7 +197,9 @@ class ClassRoutes:
         work = await self.opened(request)
         lab_json = await run_in_threadpool(self._work.lab_json, work)
         guide = self._guides[work.lab.name]
-        return json_response({**lab_json, "guide": guide.to_json(), "hows": guide.hows})
+        return json_response(
+            {**lab_json, "guide": guide.to_json(), "instructions": guide.instructions}
+        )
 
     async def progress(self, request: Request) -> Response:
         work = await self.opened(request)

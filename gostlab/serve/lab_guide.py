@@ -38,7 +38,7 @@ class LabGuide:
     """The parts of a lab's page as HTML."""
 
     read: str  # up to the tasks, and what stands beside the sections below
-    hows: Mapping[str, str]  # how each answer is got, by predictions.KEY or answers.KEY
+    instructions: Mapping[str, str]  # how each answer is got, by predictions.KEY or answers.KEY
     notes: str  # below the list of the answers
     questions: str
 
@@ -68,12 +68,12 @@ def split_guide(lab: CourseLab) -> LabGuide:
                 continue
         if not is_for_terminals(block[0]):
             rest.get(heading, read).extend(block)
-    hows, notes = split_answers(parser, rest[ASKED])
+    instructions, notes = split_answers(parser, rest[ASKED])
     wanted = {f"{section}.{key}" for section in SECTIONS for key in lab.keys(section)}
-    if not wanted <= set(hows):  # a page that a teacher has written otherwise
-        read, hows, notes = [*read, *rest[ASKED]], {}, []
+    if not wanted <= set(instructions):  # a page that a teacher has written otherwise
+        read, instructions, notes = [*read, *rest[ASKED]], {}, []
     return LabGuide(
-        render(parser, read), hows, render(parser, notes), render(parser, rest[QUESTIONS])
+        render(parser, read), instructions, render(parser, notes), render(parser, rest[QUESTIONS])
     )
 
 
@@ -102,21 +102,21 @@ def split_answers(
     parser: MarkdownIt, tokens: Sequence[Token]
 ) -> tuple[dict[str, str], list[Token]]:
     """Return how each answer is got, and the blocks below the last list or table of answers."""
-    hows: dict[str, str] = {}
+    instructions: dict[str, str] = {}
     notes: list[Token] = []
     for block in top_blocks(tokens):
         if block[0].type == "bullet_list_open":
-            block_hows = dict(hows_of_list(parser, block))
+            block_instructions = dict(instructions_of_list(parser, block))
         elif block[0].type == "table_open":
-            block_hows = dict(hows_of_table(parser, block))
+            block_instructions = dict(instructions_of_table(parser, block))
         else:
-            block_hows = {}
-        hows |= block_hows
-        notes = [] if block_hows else [*notes, *block]
-    return hows, notes
+            block_instructions = {}
+        instructions |= block_instructions
+        notes = [] if block_instructions else [*notes, *block]
+    return instructions, notes
 
 
-def hows_of_list(parser: MarkdownIt, tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+def instructions_of_list(parser: MarkdownIt, tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
     """Yield the answers of a list like "- `answers.KEY`: what it is. *How*: how it is got"."""
     for token in tokens:
         children = token.children or []
@@ -126,7 +126,7 @@ def hows_of_list(parser: MarkdownIt, tokens: Sequence[Token]) -> Iterator[tuple[
             yield children[0].content, capitalized(render_inline(parser, how))
 
 
-def hows_of_table(parser: MarkdownIt, tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+def instructions_of_table(parser: MarkdownIt, tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
     """Yield the answers of a table with the columns key, what it is, and how it is got."""
     cells = [token for token in tokens if token.type == "inline"]
     for key, _, how in zip(cells[0::3], cells[1::3], cells[2::3], strict=False):

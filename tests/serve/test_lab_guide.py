@@ -23,7 +23,7 @@ def keys_of(lab: CourseLab) -> set[str]:
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_every_answer_has_how_it_is_got_and_stands_once(lab: CourseLab) -> None:
     guide = split_guide(lab)
-    assert set(guide.hows) == keys_of(lab) and all(guide.hows.values())
+    assert set(guide.instructions) == keys_of(lab) and all(guide.instructions.values())
     assert not any(f"<code>{key}</code>" in guide.read for key in keys_of(lab))
     assert "<h2>Goal</h2>" in guide.read and "<h2>Questions</h2>" not in guide.read
     assert "./lab lab start" not in guide.read and "<li>" in guide.questions
@@ -41,7 +41,7 @@ def test_a_page_whose_answers_stand_otherwise_is_left_whole(tmp_path: Path) -> N
     page = folder / "README.md"
     page.write_text(page.read_text("utf-8").replace("- `answers.goodput_mbit`", "- The goodput"))
     guide = split_guide(replace(lab, folder=folder))
-    assert guide.hows == {} and "<code>answers.idle_rtt_ms</code>" in guide.read
+    assert guide.instructions == {} and "<code>answers.idle_rtt_ms</code>" in guide.read
 
 
 def test_the_table_of_answers_of_a_new_lab_is_read_as_well(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_table_of_answers_of_a_new_lab_is_read_as_well(tmp_path: Path) -> No
     text = f"# A\n\n## What is asked\n\n| key | what it is | how |\n|---|---|---|\n{rows}\n"
     (tmp_path / "README.md").write_text(text, "utf-8")
     guide = split_guide(replace(LABS[0], folder=tmp_path))
-    assert guide.hows["answers.goodput_mbit"] == "<em>how</em> of answers.goodput_mbit"
+    assert guide.instructions["answers.goodput_mbit"] == "<em>how</em> of answers.goodput_mbit"
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)

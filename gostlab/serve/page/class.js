@@ -170,7 +170,7 @@ function question(asked) {
   const points = el("span", { textContent: ` ${asked.points}${NB}point${asked.points > 1
     ? "s" : ""}` });
   const how = el("span", { className: "how", id: `how-${id}` });
-  how.innerHTML = lab.hows[`${asked.section}.${asked.key}`] || "";
+  how.innerHTML = lab.instructions[`${asked.section}.${asked.key}`] || "";
   if (how.innerHTML) field.setAttribute("aria-describedby", how.id);
   return el("div", { className: isLong ? "question long" : "question" },
     el("div", {}, el("label", { htmlFor: id }, ...withCode(asked.says), points), how), field);
