@@ -71,6 +71,7 @@ class PoolThread:
                 timeout_s = work()
             except Exception:
                 traceback.print_exc()  # a guest of this thread would end with it
+                timeout_s = None
             del work  # the object may go
             with self._changed:
                 self._done = number
