@@ -359,7 +359,7 @@ class QdiscLayout:
 
     fixed: FixedParts
     name: str
-    marks: bool  # whether a qdisc of this name can mark
+    can_mark: bool
     basic_at: int | None
     wide_pkts_at: int | None  # packets in 64 bits
     queue_at: int | None
@@ -432,7 +432,7 @@ def read_qdisc_statistics(
         layout = _qdisc_layouts.get(key)
         if layout is None or not layout.fixed.are_in(body):
             layout = _qdisc_layouts[key] = QdiscLayout.of(body)
-        if layout.marks:
+        if layout.can_mark:
             marks = marks_of(layout.name, body[layout.application])
             marked[ifindex] = marked.get(ifindex, 0) + (marks or 0)
         if parent == TC_H_ROOT:
