@@ -138,8 +138,13 @@ class LabWork:
 
     def own_complaint(self) -> str | None:
         """Return why the student's own experiment is not run as it is, or None."""
-        if self.lab.own is None or not self.own_text():
+        if self.lab.own is None:
             return None
+        if not self.own_text().strip():
+            missing = (
+                f"{self.lab.own.file}: nothing there yet: without it your own runs are missing"
+            )
+            return missing if self.is_sealed else None
         state = self.state
         if self._complaint is None or self._complaint[0] != state:
             self._complaint = state, self.find_own_complaint(self.lab.own.file)
@@ -231,7 +236,7 @@ class LabWork:
             return STAGES[1]
         if self.is_requested:
             return STAGES[3]
-        return STAGES[2] if self.missing_runs() else STAGES[4]
+        return STAGES[2] if self.missing_runs() or self.own_complaint() else STAGES[4]
 
 
 class ClassWork:
@@ -360,6 +365,8 @@ class ClassWork:
         Raises BadInput, OSError.
         """
         with work.lock:
+            if not work.is_sealed:
+                raise BadInput("the predictions come first: seal them")
             if work.is_requested:
                 raise BadInput("runs go on: hand in when they have ended")
             left = find_unfinished(work.folder, work.assignment)
