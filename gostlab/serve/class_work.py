@@ -48,6 +48,7 @@ from gostlab.results import is_settled
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.executor import RunObserver, read_result, run_folder
 from gostlab.serve.class_file import ClassFile
+from gostlab.serve.lab_guide import outermost_parts
 from gostlab.serve.question_parser import refuse_leaf, scalar_leaves
 from gostlab.serve.run_pool import RunPool
 from gostlab.spec.run_spec import RunSpec
@@ -59,6 +60,7 @@ REPORT = Path("report", "report.html")
 RECORDS = ("fidelity.json", "sockets.jsonl")  # files that the labs' pages name
 REPORT_WITHIN_S = 300.0
 GRADES_WITHIN_S = 900.0
+LIMIT_SETTINGS = ("loss", "forward.loss", "reverse.loss", "buffers")
 MAX_ANSWER = 4000  # characters
 MAX_OWN_FILE = 30_000  # characters of a student's own file
 STAGES = ("new", "predicting", "predicted", "running", "explaining", "handed in")
@@ -419,7 +421,7 @@ class ClassWork:
             "stage": work.stage(),
             "values": {name: format_value(value) for name, value in values.items()},
             "settings": settings_of(work.assignment),
-            "path": path_settings(work.assignment),
+            "path": knob_settings(work.assignment),
             "questions": [
                 question_json(point, values, answers) for point in lab.points if point.answer
             ],
@@ -528,6 +530,15 @@ def question_json(point: Point, values: Mapping[str, Value], answers: Answers) -
         "points": point.points,
         "kind": input_type,
         "text": answers.text(section, key),
+    }
+
+
+def knob_settings(assignment: Assignment) -> dict[str, str]:
+    """Return what the page with knobs opens with: the path of the runs, of levels the first."""
+    settings = settings_of(assignment)
+    limits = {name: settings[name] for name in LIMIT_SETTINGS if name in settings}
+    return path_settings(assignment) | {
+        name: outermost_parts(text)[0] for name, text in limits.items()
     }
 
 

@@ -145,12 +145,16 @@ async function openLab(name) {
   }
   $("reading").open = lab.stage === "predicting";
   $("values").replaceChildren(...Object.entries(lab.values).map(([key, value]) => el("div", {},
-    el("dt", {}, el("code", { textContent: key })), el("dd", { textContent: value }))));
+    el("dt", {}, el("code", { textContent: key })), el("dd", { textContent: value }),
+    meaning(key))));
   $("settings").tBodies[0].replaceChildren(...Object.entries(lab.settings).map(([key, value]) =>
     el("tr", {}, el("td", {}, el("code", { textContent: key })),
       el("td", {}, el("code", { textContent: value })))));
   $("all-settings").open = Boolean(lab.own && lab.own.is_run); // the trap is to be found in them
   $("whose").textContent = lab.own && lab.own.is_run ? "the lab's" : "your";
+  $("knobs").textContent = lab.own && lab.own.is_run ? "Look inside the lab's path"
+    : "Look inside this path";
+  $("knobs-more").hidden = !(lab.own && lab.own.is_run);
   $("knobs").href = `/?${new URLSearchParams({ ...lab.path, flows: "{flow: {cc: cubic}}" })}`;
   for (const section of ["predictions", "answers"]) {
     $(section).replaceChildren(...lab.questions.filter(one => one.section === section)
@@ -173,7 +177,14 @@ async function openLab(name) {
 }
 
 const withCode = text => text.split("`").map((part, i) => i % 2
-  ? el("code", { textContent: part }) : part);
+  ? el("code", { textContent: part }) : part.replace(/(\d) %/g, `$1${NB}%`));
+
+// What a drawn value is, with its unit, as the lab's page says it.
+function meaning(key) {
+  const says = el("dd", { className: "meaning" });
+  says.innerHTML = lab.meanings[key] || "";
+  return says;
+}
 
 function question(asked) {
   const id = `${asked.section}-${asked.key}`, isLong = asked.kind === "text";
@@ -262,7 +273,8 @@ function show(now) {
   $("run-says").textContent = !sealed ? "After the predictions."
     : lab.is_requested && done === lab.runs.length ? "Writing tables and figures …"
     : lab.is_requested ? `${done} of ${lab.runs.length} runs`
-    : done ? `${done} of ${lab.runs.length} runs are done.` : "";
+    : done ? `${done} of ${lab.runs.length} runs are done.${lab.has_report
+      ? " Each matrix has its tables under Details." : ""}` : "";
   $("runs").hidden = !lab.runs.length;
   const runs = [...lab.runs].sort((one, other) => labelOf(one).localeCompare(labelOf(other),
     undefined, { numeric: true })); // they are made in an order that is drawn
