@@ -41,7 +41,7 @@ class LabGuide:
 
     read: str  # up to the tasks, and what stands beside the sections below
     instructions: Mapping[str, str]  # how each answer is got, by predictions.KEY or answers.KEY
-    meanings: Mapping[str, str]  # what each drawn value is, with its unit, by its name
+    meanings: Mapping[str, str]  # meaning and unit of each drawn value, by its name
     notes: str  # below the list of the answers
     questions: str
 

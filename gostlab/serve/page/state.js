@@ -6,7 +6,7 @@ const OMITTED = { profile: "plain-100ms", topology: "dumbbell", sample: "50ms", 
 const DEFAULTS = { profile: "plain-100ms", topology: "dumbbell", duration: "10s", sample: "50ms" };
 const RESERVED = ["flows", "seed", "repeat", "token"];
 
-// preset: its number, or less than 0 after a change, or null if an address held the question
+// The preset is a number, below 0 after a change, and null if an address held the question.
 export const question = { settings: {}, flows: [], seed: 1, repeat: 1, preset: 0 };
 
 export function loadPreset(preset, index) {
