@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write an indented JSON file atomically and sync it to disk."""
+def write_json(path: Path, value: Any, *, to_disk: bool = True) -> None:
+    """Write an indented JSON file atomically and sync it to disk. Raises OSError."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
-    write_whole(path, f"{text}\n", to_disk=True)
+    write_whole(path, f"{text}\n", to_disk=to_disk)
 
 
 def write_whole(path: Path, content: str | bytes, *, to_disk: bool = False) -> Path:

@@ -1,10 +1,10 @@
 """Ping the idle path, and compare its round trip with the requested one."""
 
 import math
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 
+from gostlab.guest.icmp_echo import echo_rtts_ms
 from gostlab.guest.network import Network, NetworkError, set_sysctls
 from gostlab.guest.probes import fidelity
 from gostlab.guest.shaping import Shaper
@@ -121,14 +121,14 @@ def ping_rtts_ms(
     network: Network, source: str, target: str, *, count: int, wait_s: int
 ) -> list[float]:
     """Return the round-trip times of `count` pings, ms. Raises NetworkError if none is answered."""
-    text = network.read(
-        source,
-        ["ping", "-c", str(count), "-i", "0.2", "-W", str(wait_s), target],
-        check=False,
-        stdout_name="/dev/null",
-    )
-    times = [float(value) for value in re.findall(r"time=([\d.]+) ms", text)]
-    if not times:
-        last_line = text.strip().splitlines()[-1:] or ["nothing"]
-        raise NetworkError(f"{source}: no ping to {target} came back ({last_line[0].strip()})")
-    return times
+    interval_s = 0.2
+    argv = ["ping", "-c", str(count), "-i", f"{interval_s:g}", "-W", str(wait_s), target]
+    network.log.run(source, argv, stdout="/dev/null", may_fail=True)
+    pid = network.pid(source)
+    try:
+        times_ms = echo_rtts_ms(pid, target, count=count, interval_s=interval_s, wait_s=wait_s)
+    except OSError as error:
+        raise NetworkError(f"{source}: no ping to {target} left: {error.strerror}") from error
+    if not times_ms:
+        raise NetworkError(f"{source}: no ping to {target} came back")
+    return times_ms
