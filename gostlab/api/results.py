@@ -213,8 +213,7 @@ class Results:
 
         canvas = style.Canvas.on(on, legend=legend)
         with style.canvas_style(canvas):
-            for picture in self._drawn(drawing, matrix, where).pictures:
-                _ = picture.figure  # this draws it
+            self._drawn(drawing, matrix, where)
         return canvas.drawn
 
     def _matrix(self, name: str | None) -> cell_results.MatrixResults:

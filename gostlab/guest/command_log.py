@@ -38,10 +38,13 @@ class ScriptRequirements:
 
 
 class CommandLog:
-    """The script while it is written: each method writes what repeats one action of the lab."""
+    """The script while it is written: each method writes what repeats one action of the lab.
+
+    The file has all actions up to the start of the load, and has the others at the end.
+    """
 
     def __init__(self, path: Path, title: str, needs: ScriptRequirements) -> None:
-        self._file: IO[str] = path.open("w", encoding="utf-8", buffering=1)
+        self._file: IO[str] = path.open("w", encoding="utf-8")
         self.write(f"#!/bin/sh\n# {title}\n{FORMAT}\n{ABOUT}\nset -eu\n")
         self._write_environment(needs.environ)
         for name, values in (
@@ -112,6 +115,7 @@ class CommandLog:
     def record_load_begin(self) -> None:
         """Write the start of the load, from which times are counted."""
         self.write("load_begins")
+        self._file.flush()
 
     def at(self, instant_s: float) -> None:
         """Write that the next lines happened this long after the start of the load."""

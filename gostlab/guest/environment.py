@@ -21,6 +21,7 @@ from gostlab.errors import IS_BUNDLED
 from gostlab.guest.network import NetworkError
 from gostlab.install.locate import OwnProgram, TunnelBinary, file_sha256
 from gostlab.install.parts_json import PartsJson
+from gostlab.registry.folders import FIRST_IN_ROOT
 from gostlab.registry.iperf3_versions import SYSTEM
 from gostlab.registry.qdiscs import bottleneck_kinds
 from gostlab.spec.compatible_json import JsonObject
@@ -139,9 +140,16 @@ def web_programs(run: RunSpec, programs: RunPrograms) -> dict[str, str]:
     return versions
 
 
+def is_own_root() -> bool:
+    """Return whether this is a sandbox on the lab's own root, where every program is known."""
+    return Path(FIRST_IN_ROOT).exists()
+
+
 def read_constants() -> None:
-    """Read what env.json says of every run alike, so that a sandbox that waits has read it."""
+    """Read what the results say of every run alike, so that a sandbox that waits has read it."""
     kernel_config()
+    for iperf3 in sorted(Path(FIRST_IN_ROOT).parent.glob("iperf3/*/iperf3")):
+        file_sha256(iperf3)
     with suppress(NetworkError):
         iproute2_version()
 

@@ -1,7 +1,7 @@
 """Provide Mininet nodes that are only namespaces, and enter a namespace temporarily.
 
 Mininet gives each node a shell and configures it by typing into it: about twenty programs per node,
-a second of every run. A run types nothing, so a process that does nothing holds its nodes.
+a second of every run. A run types nothing, so a thread that does nothing holds each node.
 `gostlab.guest.network` sets up the links by netlink, as Mininet describes them. Mininet's prompt
 (`./lab shell`) has nodes with shells.
 """
@@ -12,20 +12,23 @@ import contextlib
 import ctypes
 import os
 import re
-import signal
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.install.landlock import CLONE_NEWNS, MS_REC, libc, raise_on_failure
+from gostlab.guest import tc_batch
+from gostlab.guest.tc_batch import TcPipe
+from gostlab.install.landlock import libc, raise_on_failure
 
 if TYPE_CHECKING:
     from mininet.topo import Topo
 
-CLONE_NEWNET, MS_PRIVATE = 0x40000000, 1 << 18  # <linux/sched.h>, <linux/mount.h>
+CLONE_NEWNET = 0x40000000  # <linux/sched.h>
 TT_READ_ON = 0x676F7374  # the lab's prctl(2) option (arch/um/kernel/readon.c)
+HOSTS_AHEAD, ROUTERS_AHEAD = 4, 2  # as many as the default topology and two flows need
 MAX_OF_A_SYSCTL = 4096  # maximum size of a sysctl's value in bytes
 # The commands that Mininet types to set up links and addresses.
 TYPED_FOR_LINKS = re.compile(
@@ -71,9 +74,16 @@ def continued_reads(size: int) -> Iterator[None]:
 
 def shellless_topology(topology: Topo) -> Topo:
     """Return a topology whose nodes are only namespaces."""
+    shaped = {
+        info[f"node{end}"]
+        for _, _, info in topology.links(withInfo=True)
+        for end in (1, 2)
+        if info.get(f"params{end}", {}).get("role")
+    }
     for name in topology.hosts():
         info = topology.nodeInfo(name)
         info["cls"] = shellless_node_class(info["cls"])
+        info["is_shaped"] = name in shaped
     return topology
 
 
@@ -94,26 +104,13 @@ class NamespaceHolder:
         """Skip Mininet's search for the programs that it types."""
 
     def startShell(self, _mnopts: str | None = None) -> None:
-        """Start the process that holds the namespaces, as Mininet starts its shells.
-
-        It blocks all signals: Python would otherwise query each signal's handler by a call. It
-        needs no locale.
-        """
-        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            with entered_new_namespaces():
-                self.shell: Any = subprocess.Popen(
-                    [f"mininet:{self.name}"],
-                    executable="/bin/cat",
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    start_new_session=True,
-                    env={"LC_ALL": "C"},
-                )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
-        self.pid = self.shell.pid
-        self.stdin = self.stdout = self.shell.stdin
+        """Start the thread that holds the namespace, where Mininet would start a shell."""
+        ahead = namespaces_ahead[self.params["is_shaped"]]
+        self.shell: Any = ahead.pop(0) if ahead else NamespaceThread()
+        self.shell.show_name(f"mininet:{self.name}")
+        self.tc_pipes: dict[tuple[str, ...], TcPipe] = self.shell.tc_pipes
+        self.pid = self.shell.thread_id
+        self.stdin = self.stdout = None
         self.saved: list[str] = []
 
     def cmd(self, *args: object, **_options: object) -> str:
@@ -137,13 +134,69 @@ class NamespaceHolder:
 
     def terminate(self) -> None:
         """End the node, and with it its interfaces and qdiscs."""
-        if self.shell is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self.shell.stdin.close()
-        self.shell.wait()
-        self.shell = None
+        if self.shell is not None:
+            self.shell.end()
+            self.shell = None
+
+
+class NamespaceThread(threading.Thread):
+    """A thread that does nothing in a network namespace of its own.
+
+    A process would cost ten times as much of a short run, and would outlive one that is killed.
+    The files of its /proc/thread_id are the namespace's.
+
+    tc_pipes  processes of tc that wait in the namespace, by their options
+    """
+
+    def __init__(self) -> None:
+        """Enter the namespace. Raises OSError."""
+        super().__init__(name="namespace", daemon=True)
+        self.tc_pipes: dict[tuple[str, ...], TcPipe] = {}
+        self._entered, self._ended = threading.Event(), threading.Event()
+        self._error: OSError | None = None
+        self.start()
+        self._entered.wait()
+        if self._error is not None:
+            raise self._error
+        self.thread_id = self.native_id or 0
+
+    def show_name(self, name: str) -> None:
+        """Give the thread a name for `ps -eL`, in at most 15 bytes. Raises OSError."""
+        Path(f"/proc/self/task/{self.thread_id}/comm").write_text(name[:15], encoding="utf-8")
+
+    def run(self) -> None:
+        """Hold the namespace until `end`."""
+        try:
+            raise_on_failure(libc.unshare(CLONE_NEWNET), "unshare")
+        except OSError as error:
+            self._error = error
+            self._ended.set()
+        self._entered.set()
+        self._ended.wait()
+
+    def end(self) -> None:
+        """Leave the namespace soon; it ends with its interfaces and qdiscs."""
+        self._ended.set()
+
+
+# Namespaces for the next network's nodes, with (True) and without a qdisc of the path.
+namespaces_ahead: dict[bool, list[NamespaceThread]] = {False: [], True: []}
+
+
+def make_namespaces_ahead(environ: Mapping[str, str]) -> None:
+    """Make the namespaces of a path between two routers, before it is known which network follows.
+
+    The routers' have the processes of tc that they will need, in this environment: a sandbox that
+    waits has them, and its copies do not start programs for them. Raises OSError.
+    """
+    namespaces_ahead[False] += [NamespaceThread() for _ in range(HOSTS_AHEAD)]
+    for _ in range(ROUTERS_AHEAD):
+        router = NamespaceThread()
+        for options in (tc_batch.JSON, tc_batch.TEXT):
+            with entered_namespace(router.thread_id):
+                start: Any = partial(subprocess.Popen, env=environ)
+                router.tc_pipes[options] = TcPipe(start, options)
+        namespaces_ahead[True].append(router)
 
 
 def sysctl_file(name: str) -> Path:
@@ -176,35 +229,3 @@ def read_sysctls(names: Iterable[str]) -> dict[str, str]:
             finally:
                 os.close(file)
     return values
-
-
-@contextlib.contextmanager
-def entered_new_namespaces() -> Iterator[None]:
-    """Enter new network and mount namespaces, and come back on leaving.
-
-    A child that entered them itself, between fork and exec, would first be a copy of this whole
-    process: in the sandbox that takes eight times as long. This process must have one thread.
-    Raises OSError.
-    """
-    folder = os.open(".", os.O_PATH)
-    old_namespaces = [
-        (os.open(f"/proc/thread-self/ns/{namespace}", os.O_RDONLY), flag)
-        for namespace, flag in (("mnt", CLONE_NEWNS), ("net", CLONE_NEWNET))
-    ]
-    try:
-        try:
-            # `mnexec -n` makes the same namespaces
-            raise_on_failure(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
-            private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
-            raise_on_failure(libc.mount(b"none", b"/", None, private, None), "mount /")
-            raise_on_failure(
-                libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys"
-            )
-            yield
-        finally:
-            for namespace, flag in old_namespaces:
-                raise_on_failure(libc.setns(namespace, flag), "setns")
-            os.fchdir(folder)  # entering a mount namespace changes to its root
-    finally:
-        for descriptor in (folder, *(namespace for namespace, _ in old_namespaces)):
-            os.close(descriptor)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gostlab.guest import tsc_trap
+from gostlab.guest import tc_batch, tsc_trap
 from gostlab.guest.command_log import CommandLog, ScriptRequirements
 from gostlab.guest.ethtool import OFFLOADS, set_offloads_of
 from gostlab.guest.namespaces import (
@@ -96,6 +96,10 @@ class Network:
         self.program_costs = program_costs
         self.log = log
         self.environ = dict(environ)
+        # A node with Mininet's shell has no tc made ahead.
+        self._tc_pipes: dict[str, dict[tuple[str, ...], TcPipe]] = {
+            host.name: getattr(host, "tc_pipes", {}) for host in mininet.hosts
+        }
         self.nodes: tuple[str, ...] = tuple(host.name for host in mininet.hosts)
         self.interfaces: tuple[Interface, ...] = tuple(
             make_interface(host.name, intf)
@@ -103,15 +107,15 @@ class Network:
             for intf in host.intfList()
             if intf.name != "lo"
         )
-        self._tc_pipes: dict[str, TcPipe] = {}
 
     def close(self) -> None:
-        """End the `tc` processes that were started for the lab's commands."""
-        while self._tc_pipes:
-            self._tc_pipes.popitem()[1].close()
+        """End the `tc` processes of the nodes."""
+        for pipes in self._tc_pipes.values():
+            while pipes:
+                pipes.popitem()[1].close()
 
     def pid(self, node: str) -> int:
-        """Return the process that holds the node's network namespace."""
+        """Return the thread, or the shell, that holds the node's network namespace."""
         return int(self.mininet[node].pid)
 
     def ip(self, node: str) -> str:
@@ -242,12 +246,30 @@ class Network:
         """Run tc commands in a tc that stays; return the output of `shows`. Raises NetworkError."""
         for argv in commands:
             self.log.run(node, argv)
-        if node not in self._tc_pipes:
-            self._tc_pipes[node] = TcPipe(partial(self._popen, node, environ={}))
         try:
-            return self._tc_pipes[node].show_after(commands, shows)
+            return self._tc_pipe(node, tc_batch.JSON).show_after(commands, shows)
         except TcError as error:
             raise NetworkError(f"{node}: {error}") from None
+
+    def show_with_counts(self, node: str, shows: Mapping[str, Sequence[str]]) -> str:
+        """Return the text of some `tc -s` commands, which commands.sh writes to the files named.
+
+        Raises NetworkError.
+        """
+        for file_name, argv in shows.items():
+            self.log.run(node, argv, stdout=file_name)
+        argvs = [[arg for arg in argv if arg != "-s"] for argv in shows.values()]
+        try:
+            return self._tc_pipe(node, tc_batch.TEXT).show_text(argvs)
+        except TcError as error:
+            raise NetworkError(f"{node}: {error}") from None
+
+    def _tc_pipe(self, node: str, options: tuple[str, ...]) -> TcPipe:
+        """Return a node's tc that stays. Raises NetworkError."""
+        pipes = self._tc_pipes[node]
+        if options not in pipes:
+            pipes[options] = TcPipe(partial(self._popen, node, environ={}), options)
+        return pipes[options]
 
 
 def charged_argv(argv: Sequence[str], cost: str | None) -> list[str]:

@@ -8,7 +8,6 @@ limit: on one qdisc the delay would use up the buffer.
 import json
 import platform
 import re
-import shlex
 import socket
 import tempfile
 import time
@@ -192,23 +191,20 @@ class Shaper:
     def show(self, when: str) -> dict[str, str]:
         """Return `tc -s qdisc show` of every device that flows cross, before or after.
 
-        One tc prints all devices of a node. Raises NetworkError.
+        One tc prints all devices of a node, before and after. Raises NetworkError.
         """
         crossed = [interface for interface in self._current if is_under_test(self._run, interface)]
         outputs: dict[str, str] = {}
         for node in dict.fromkeys(interface.node for interface in crossed):
-            interfaces, batch = ([end for end in crossed if end.node == node], "")
+            interfaces = [end for end in crossed if end.node == node]
+            shows = {}
             for interface in interfaces:
                 device = interface.name
-                shows = {"qdisc": ["qdisc", "show", "dev", device]}
+                shows[f"qdisc-{when}-{device}.txt"] = ["tc", "-s", "qdisc", "show", "dev", device]
                 if any(qdisc.of_class for qdisc in self.qdiscs_for(interface)):
-                    shows["class"] = show_class_args(device)
-                for object_type, args in shows.items():
-                    file_name = f"{object_type}-{when}-{device}.txt"
-                    self._network.log.run(node, ["tc", "-s", *args], stdout=file_name)
-                    batch += f"{shlex.join(args)}\n"
-            argv = ["tc", "-s", "-batch", "-"]
-            output = self._network.read(node, argv, logged=False, stdin=batch)
+                    argv = ["tc", "-s", *show_class_args(device)]
+                    shows[f"class-{when}-{device}.txt"] = argv
+            output = self._network.show_with_counts(node, shows)
             texts = [text for text in ROOT.split(output) if text]
             if len(texts) != len(interfaces):
                 raise NetworkError(

@@ -39,16 +39,15 @@ from gostlab.install.build_env import (
     run_logged,
 )
 from gostlab.install.deb_extract import shared_libraries
-from gostlab.registry.folders import BROUGHT, cache_folder
+from gostlab.registry.folders import BROUGHT, FIRST_IN_ROOT, cache_folder
 
 if TYPE_CHECKING:
     import tarfile
 
 PACKED = BROUGHT / "root.tar.xz"  # part of a package from `make wheel`
 LOCK = Path(__file__).with_name("root.lock")
-# The root's init program: it mounts the lab and continues with the lab's init.
+# It mounts the lab and continues with the lab's init.
 FIRST = Path(__file__).parents[1] / "sandbox" / "guest_stage0.py"
-FIRST_IN_ROOT = "/usr/lib/gostlab/first.py"
 RECIPE = 3  # incremented if the same packages make another root
 MACHINE = "x86_64"
 BYTES = 500_000_000  # disk space for packages and tree during the build

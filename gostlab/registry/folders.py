@@ -37,6 +37,8 @@ QDISCS = CODE / "gostlab" / "qdiscs"
 TRAFFIC_KINDS = CODE / "gostlab" / "traffic"
 FORMATS = CODE / "gostlab" / "importers"
 DRAWINGS = ANALYSIS / "plots"
+# In the lab's own root: the first program of a guest.
+FIRST_IN_ROOT = "/usr/lib/gostlab/first.py"
 # The programs that gostlab runs on a node. Python makes one more system call per component of their
 # path, which a run's clock may charge: another path would change results.
 NODE_PROGRAMS = CODE / "gostlab" / "guest"

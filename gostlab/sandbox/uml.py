@@ -37,8 +37,7 @@ from gostlab.install.kernel_modules import CompileError, KernelModule, module_fo
 from gostlab.install.landlock import UNUSED, gain_no_rights, libc, raise_on_failure
 from gostlab.install.locate import MissingPart, kernel_record, read_built_record, seccomp_args
 from gostlab.install.parts_json import KernelJson, PartsJson
-from gostlab.install.rootfs import FIRST_IN_ROOT
-from gostlab.registry.folders import PYTHON_PATH
+from gostlab.registry.folders import FIRST_IN_ROOT, PYTHON_PATH
 from gostlab.registry.kernels import SHIPPED, declared_kernels, kernel_named, shipped_declaration
 from gostlab.sandbox import (
     CHECKOUT,

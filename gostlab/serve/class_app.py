@@ -198,12 +198,7 @@ class ClassRoutes:
         lab_json = await run_in_threadpool(self._work.lab_json, work)
         guide = self._guides[work.lab.name]
         return json_response(
-            {
-                **lab_json,
-                "guide": guide.to_json(),
-                "instructions": guide.instructions,
-                "meanings": guide.meanings,
-            }
+            {**lab_json, "guide": guide.to_json(), "instructions": guide.instructions}
         )
 
     async def progress(self, request: Request) -> Response:

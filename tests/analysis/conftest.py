@@ -4,8 +4,7 @@ looked at.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import synthetic
 
 from gostlab.analysis.plotting import style
-from gostlab.analysis.plotting.image_map import cell_regions
-from gostlab.analysis.plotting.plot_registry import ReportFigure
+from gostlab.analysis.plotting.image_map import CellRegion, cell_regions
 from gostlab.analysis.report import report
 from tools.results_pages import paper_reproductions
 
@@ -37,13 +35,9 @@ def sketch(figure: Figure, kind: str) -> bytes:
     return b"\x89PNG" + written.encode() if kind == "png" else SVG % written.encode().hex().encode()
 
 
-@contextmanager
-def saved_here(figures: Sequence[ReportFigure]) -> Iterator[Iterator[report.SavedFigure]]:
+def saved_here(figures: Sequence[Figure]) -> list[tuple[bytes, bytes, bytes, list[CellRegion]]]:
     """In this process: for a sketch no other is forked, with all that the tests have read."""
-    yield (
-        (sketch(each, "svg"), sketch(each, "png"), b"", cell_regions(each))
-        for each in (picture.figure for picture in figures)
-    )
+    return [(sketch(each, "svg"), sketch(each, "png"), b"", cell_regions(each)) for each in figures]
 
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
@@ -52,7 +46,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
 def sketch_all(patched: pytest.MonkeyPatch) -> None:
     """Until it is undone."""
     patched.setattr(paper_reproductions, "save_figure", sketch)
-    patched.setattr(report, "figures_saved", saved_here)
+    patched.setattr(report, "save_figures", saved_here)
     patched.setattr(style, "lay_out", lambda figure: None)
 
 

@@ -15,12 +15,13 @@ from gostlab.guest.command_log import CommandLog, ScriptRequirements, with_envir
 )
 def test_a_file_written_into_it_is_the_same_file(tmp_path: Path, content: bytes) -> None:
     made = tmp_path / "a folder" / "made.conf"
-    script = tmp_path / "commands.sh"
+    empty, script = tmp_path / "empty.sh", tmp_path / "commands.sh"
+    CommandLog(empty, "a run", ScriptRequirements()).close()
     log = CommandLog(script, "a run", ScriptRequirements())
-    before = script.read_text()
     log.write_file(made, content, 0o600)
     log.close()
-    written = 'make_folder() { mkdir -p "$1"; }\n' + script.read_text().removeprefix(before)
+    written = script.read_text().removeprefix(empty.read_text())
+    written = 'make_folder() { mkdir -p "$1"; }\n' + written
 
     subprocess.run(["sh", "-c", written], check=True, cwd=tmp_path)
 

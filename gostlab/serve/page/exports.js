@@ -30,11 +30,7 @@ export function buildExports(finished) {
 
 function choose(name) { form = name; showCode(); }
 
-export function takeExports(accepted) {
-  exported = accepted;
-  $("as").classList.remove("none-yet");
-  showCode();
-}
+export function takeExports(accepted) { exported = accepted; showCode(); }
 
 async function showCode() {
   for (const button of $("tabs").children) {

@@ -58,7 +58,10 @@ def sabotage(lab: Lab, folder: Path, *, before: str = ":", change: str = "") -> 
     program = lab.posing(
         folder,
         f"""#!/bin/bash
-in_node() {{ nsenter -n -t $(pgrep -of "mininet:$1$") "${{@:2}}"; }}
+in_node() {{
+    thread=$(grep -lx "mininet:$1" /proc/[0-9]*/task/*/comm | head -n 1)
+    nsenter --net="${{thread%comm}}ns/net" "${{@:2}}"
+}}
 case "$1" in -c)
     {before}
     set -- $(printf '%s ' "$@" | sed -E '{change}') ;;
