@@ -17,7 +17,7 @@ SOL_RAW, ICMP_FILTER = 255, 1  # <linux/socket.h>, <linux/icmp.h>: a bit for eac
 SO_TIMESTAMPNS = 35  # <asm-generic/socket.h>
 TIMESPEC = struct.Struct("=qq")
 ECHO = struct.Struct("!BBHHH")  # type, code, checksum, identifier, sequence number
-PAYLOAD_BYTES = 56  # as ping sends
+PAYLOAD_BYTES = 56
 IDENTIFIER = 0x6C61
 IP_HEADER_WORD_BYTES = 4
 
@@ -62,7 +62,7 @@ def open_echo_socket(namespace: int, target: str) -> Iterator[socket.socket]:
 
 
 def echo_request(number: int) -> bytes:
-    """Return an echo request with its checksum (RFC 1071)."""
+    """Return an echo request as long as ping's, with its checksum (RFC 1071)."""
     payload = bytes(PAYLOAD_BYTES)
     words = struct.unpack("!4H", ECHO.pack(ECHO_REQUEST, 0, 0, IDENTIFIER, number))
     total = sum(words)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 CLONE_NEWNET = 0x40000000  # <linux/sched.h>
 TT_READ_ON = 0x676F7374  # the lab's prctl(2) option (arch/um/kernel/readon.c)
-HOSTS_AHEAD, ROUTERS_AHEAD = 4, 2  # as many as the default topology and two flows need
+# As many nodes as the default topology and two flows of a dumbbell need.
+HOSTS_AHEAD, ROUTERS_AHEAD = 4, 2
 MAX_OF_A_SYSCTL = 4096  # maximum size of a sysctl's value in bytes
 # The commands that Mininet types to set up links and addresses.
 TYPED_FOR_LINKS = re.compile(
