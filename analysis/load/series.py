@@ -77,7 +77,8 @@ def empty_series() -> TimeSeries:
 # -- series
 
 
-def flow_rates(run: RunFolder, window_s: float) -> dict[str, TimeSeries]:
+@lru_cache(maxsize=1024)
+def flow_rates(run: RunFolder, window_s: float) -> Mapping[str, TimeSeries]:
     """Return each flow's rate in windows of the given length.
 
     `t_s` is the end of a window. A TCP rate counts bytes acknowledged by the receivers, SACKed
@@ -94,7 +95,8 @@ def flow_rates(run: RunFolder, window_s: float) -> dict[str, TimeSeries]:
     }
 
 
-def socket_series(run: RunFolder, key: str) -> dict[str, TimeSeries]:
+@lru_cache(maxsize=1024)
+def socket_series(run: RunFolder, key: str) -> Mapping[str, TimeSeries]:
     """Return a field of sockets.jsonl by flow, at the sampling instants.
 
     Values of several sockets are added; times (…_ms) are averaged. A dot selects a nested key

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, TextIO, TypedDict, TypeGuard, cast, overload
 
 from gostlab import __version__, safe_read
@@ -295,24 +296,39 @@ def read_series(folder: Path, name: str, clock: str = "t_s") -> list[Any]:
     list.
     """
     try:
-        path = folder / f"{name}.jsonl"
-        state = path.stat()
-        if state.st_size > MAX_REMEMBERED_BYTES:
-            return valid_rows(safe_read.read_lines(path), clock)
-        stamp = (state.st_mtime_ns, state.st_ctime_ns, state.st_size)
-        return list(remembered_rows(path, clock, stamp))
+        return row_cache.read_rows(folder / f"{name}.jsonl", clock)
     except OSError:
         return []
 
 
-MAX_REMEMBERED_BYTES = 1 << 20
+class RowCache:
+    """Cache the rows of the series that were read last, since many metrics read the same one."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """max_bytes: maximum total size of the files, whose rows take some 2.5 times as much."""
+        self._max_bytes = max_bytes
+        # (mtime, ctime, size) and rows of a file, by path and clock; the one read last is last
+        self._series: dict[tuple[Path, str], tuple[tuple[int, int, int], list[Any]]] = {}
+        self._lock = Lock()
+
+    def read_rows(self, path: Path, clock: str) -> list[Any]:
+        """Return the valid rows of a file, decoded again only if it has changed. Raises OSError."""
+        state = path.stat()
+        stamp = (state.st_mtime_ns, state.st_ctime_ns, state.st_size)
+        cached = self._series.get((path, clock))
+        if cached is None or cached[0] != stamp:
+            cached = stamp, valid_rows(safe_read.read_lines(path), clock)
+        with self._lock:
+            self._series.pop((path, clock), None)
+            self._series[path, clock] = cached
+            total = sum(size for (*_, size), _ in self._series.values())
+            while total > self._max_bytes:
+                (*_, size), _ = self._series.pop(next(iter(self._series)))
+                total -= size
+        return list(cached[1])
 
 
-@lru_cache(maxsize=8)  # the metrics of two runs read the same series, one after another
-def remembered_rows(path: Path, clock: str, _stamp: tuple[int, int, int]) -> tuple[Any, ...]:
-    """Return the valid rows of a small file that has not changed since. Raises OSError."""
-    lines = safe_read.read_bytes(path, MAX_REMEMBERED_BYTES).split(b"\n")
-    return tuple(valid_rows(lines if lines[-1] else lines[:-1], clock))
+row_cache = RowCache(64 << 20)
 
 
 BLOCK_LINES = 4096
