@@ -148,7 +148,7 @@ def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
         several = len(read_cc_states(run)) > 1
         named = f"{text}, {state.flow}" if several else text
         yield ReportFigure(
-            plot_state(run, state, made_by_line([run]), note),
+            partial(plot_state, run, state, made_by_line([run]), note),
             " ".join(
                 filter(None, [f"{named}: {run.name}.", sampling_note(state), note, DRAWING.caption])
             ),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,7 @@ def draw_limit(ax: Axes, cell: Cell, rtt_ms: float, low: float, high: float) -> 
 def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
     result = cells_by_tunnel_and_rtt(sheet.sweep.matrix.cells)
     if result:
-        yield ReportFigure(plot_knee(result, sheet.footer, sheet.title))
+        yield ReportFigure(partial(plot_knee, result, sheet.footer, sheet.title))
 
 
 DRAWING = Drawing(

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from gostlab.analysis.load.events import event_labels
@@ -376,7 +376,7 @@ def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
     for cell, run in formatted:
         text = cell_and_variant_label(cell)
         yield ReportFigure(
-            plot_series(run, made_by_line([run]), note, tops),
+            partial(plot_series, run, made_by_line([run]), note, tops),
             " ".join(filter(None, [f"{text}: {run.name} over time.", note, DRAWING.caption])),
             file_name_part(text),
             medians=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gostlab.analysis.plotting import marks, style
@@ -124,7 +125,7 @@ DRAWING = Drawing(
         "Each flow's share of what all flows carry together, Jain's index above: 1 is equal, 1/n"
         " one flow alone. The first quarter of the time with all flows active is left out."
     ),
-    draw=lambda sheet: [ReportFigure(plot_shares(sheet))],
+    draw=lambda sheet: [ReportFigure(partial(plot_shares, sheet))],
     rows=lambda table: rows_with_runs(table) if flows_of(table) else table.head(0),
     needs="two flows that compete",
     metrics=("share",),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from gostlab.analysis.load.time_sequences import time_sequences
 from gostlab.analysis.plotting.plot_registry import Drawing, FigureInput, ReportFigure
@@ -22,7 +23,8 @@ def draw(sheet: FigureInput) -> Iterator[ReportFigure]:
         if (sequences := time_sequences(cell.counted[0]))
     ]
     for first in range(0, len(graphs), MAX_RUNS):
-        yield ReportFigure(plot_time_sequences(graphs[first : first + MAX_RUNS], sheet.footer))
+        some = graphs[first : first + MAX_RUNS]
+        yield ReportFigure(partial(plot_time_sequences, some, sheet.footer))
 
 
 DRAWING = Drawing(

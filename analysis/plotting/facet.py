@@ -307,7 +307,7 @@ class Facet:
     ) -> Iterator[ReportFigure]:
         if panels := self.panels(sheet):
             text = caption or self.caption.format(called=sheet.study_label)
-            yield ReportFigure(self.plot(sheet, panels), text, name, self.medians)
+            yield ReportFigure(partial(self.plot, sheet, panels), text, name, self.medians)
 
     @style.in_report_style
     def plot(self, sheet: FigureInput, panels: Sequence[FacetPanel]) -> Figure:

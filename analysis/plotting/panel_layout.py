@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -232,7 +233,7 @@ def paged_figures(
         span = f"{each} {start + 1} to {start + len(some)} of {len(found)}" if several else ""
         number = str(1 + start // most) if several else ""
         yield ReportFigure(
-            plot(some, span),
+            partial(plot, some, span),
             f"{span}: {caption}" if span else caption,
             name="-".join(part for part in (name, number) if part),
             medians=medians,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.run_folder import RunFolder
@@ -40,14 +40,18 @@ OWN_SCALE = "each figure with a scale of its own"
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A figure on the page."""
+    """A figure on the page, drawn when it is needed, by whichever process needs it."""
 
-    figure: Figure
+    source: Figure | Callable[[], Figure]  # the figure, or what draws it
     caption: str = ""  # "": caption of the plot
     name: str = ""  # suffix of the file name, to distinguish figures of one plot
     medians: bool = True  # it displays medians of cells: the caption states the number of runs
     metric: str = ""  # its metric, if it is not the plot's first
-    narrow: Figure | None = None  # drawn for a phone, with stacked panels
+    narrow: ReportFigure | None = None  # drawn for a phone, with stacked panels
+
+    @cached_property
+    def figure(self) -> Figure:
+        return self.source() if callable(self.source) else self.source
 
 
 @dataclass(frozen=True)
@@ -228,12 +232,17 @@ def draw_matrix(
             for picture in drawing.draw(sheet)
         ]
         if with_narrow and drawn.pictures and drawn.pictures[0].narrow is None:
-            with narrow_style():
-                narrow = next(iter(drawing.draw(sheet))).figure
+            narrow = ReportFigure(partial(draw_narrow, drawing, sheet))
             drawn.pictures[0] = replace(drawn.pictures[0], narrow=narrow)
     if not drawn.pictures and (table["n"] > 0).any():
         drawn.note = f"No figure {drawing.word}: it needs {drawing.needs}."
     return drawn
+
+
+def draw_narrow(drawing: Drawing, sheet: FigureInput) -> Figure:
+    """Draw the first figure of a plot for a phone."""
+    with narrow_style():
+        return next(iter(drawing.draw(sheet))).figure
 
 
 def figure_inputs(drawing: Drawing, sweep: MatrixInput, rows: pd.DataFrame) -> list[FigureInput]:

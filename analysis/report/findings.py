@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gostlab.analysis.load.run_folder import RunFolder
@@ -160,7 +161,8 @@ def measured_vs_published_figure(
     """Plot lab over study for all metrics with a ratio; None if there are none."""
     if all(ratio_to_published(row) is None for row in judged):
         return None
-    figure = draw_measured_vs_published(judged, study.called, made_by_line(results.runs))
+    made_by = made_by_line(results.runs)
+    figure = partial(draw_measured_vs_published, judged, study.called, made_by)
     caption = agreement_caption(judged, study.called)
     return plot_registry.ReportFigure(figure, caption, f"{file_name_part(study.name)}-against")
 

@@ -9,6 +9,7 @@ All of it can be deleted and made again from the result folders.
 from __future__ import annotations
 
 import base64
+import gc
 import io
 import json
 import os
@@ -18,6 +19,7 @@ import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,6 +34,7 @@ from gostlab.analysis.load.runs import load_results, to_csv, to_frame
 from gostlab.analysis.load.study import Study
 from gostlab.analysis.plotting import pdf_fonts
 from gostlab.analysis.plotting.image_map import CellRegion, cell_regions
+from gostlab.analysis.plotting.plot_registry import ReportFigure
 from gostlab.analysis.plotting.style import narrow_style, save_figure
 from gostlab.analysis.plotting.time_sequence_graph import plot_largest_connection
 from gostlab.analysis.report import page_data, tables
@@ -54,7 +57,6 @@ from gostlab.text_safety import replace_controls
 
 if TYPE_CHECKING:
     import jinja2
-    from matplotlib.figure import Figure
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
 # List of files of the last report; the next one deletes those that it does not write again.
@@ -86,70 +88,86 @@ def write_report(
     drawn: dict[str, tuple[bytes, bytes]] = {}
     spots: dict[str, list[CellRegion]] = {}
     pictures_shown = [picture for chapter in chapters for picture in chapter.pictures]
-    pictures = {picture.name: picture.figure for picture in pictures_shown}
+    pictures = {picture.name: picture for picture in pictures_shown}
     pictures |= {
-        narrow_name(picture.name): picture.narrow
-        for picture in pictures_shown
-        if picture.narrow is not None
+        narrow_name(picture.name): picture.narrow for picture in pictures_shown if picture.narrow
     }
-    for name, (svg, png, pdf, cell_spots) in zip(
-        pictures, save_figures(list(pictures.values())), strict=True
-    ):
-        drawn[name], spots[name] = (svg, png), cell_spots
-        written.bytes(f"figures/{name}.svg", svg)
-        written.bytes(f"figures/{name}.pdf", pdf)
-        written.bytes(f"figures/{name}.png", png)
-    for chapter in chapters:
-        name = file_name_part(chapter.study.name)
-        written.text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
-        made_by = made_by_line(chapter.results.runs)
-        matrices = to_matrices(chapter.results.runs, chapter.study)
-        if measured := baseline_rows(chapter.targets, matrices, made_by):
-            written.text(f"tables/{name}-measured.csv", shipped_baselines.to_csv(measured))
-        for table in chapter.tables:
-            written.text(f"tables/{table.name}.csv", table.to_csv())
-        title = f"## {escape_markdown(chapter.study.title)}\n"
-        shown_tables = [title, *(table.to_markdown() for table in chapter.tables)]
-        written.text(f"tables/{name}.md", "\n".join(shown_tables))
-    page = written.text("report.html", render(chapters, figure_uris(drawn), spots))
+    with figures_saved(list(pictures.values())) as saved:
+        listings = run_listings(chapters)
+        runs_data = encode_listings(listings)
+        for chapter in chapters:
+            write_tables(written, chapter)
+        for name, (svg, png, pdf, cell_spots) in zip(pictures, saved, strict=True):
+            drawn[name], spots[name] = (svg, png), cell_spots
+            written.bytes(f"figures/{name}.svg", svg)
+            written.bytes(f"figures/{name}.pdf", pdf)
+            written.bytes(f"figures/{name}.png", png)
+    html = render(chapters, listings, runs_data, figure_uris(drawn), spots)
+    page = written.text("report.html", html)
     written.forget_old()
     return page
 
 
-# Figures to save; forked processes inherit them, which avoids pickling.
-FIGURES: list[Figure] = []
+def write_tables(written: ReportWriter, chapter: Chapter) -> None:
+    """Write the tables of a chapter. Raises OSError."""
+    name = file_name_part(chapter.study.name)
+    written.text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
+    made_by = made_by_line(chapter.results.runs)
+    matrices = to_matrices(chapter.results.runs, chapter.study)
+    if measured := baseline_rows(chapter.targets, matrices, made_by):
+        written.text(f"tables/{name}-measured.csv", shipped_baselines.to_csv(measured))
+    for table in chapter.tables:
+        written.text(f"tables/{table.name}.csv", table.to_csv())
+    title = f"## {escape_markdown(chapter.study.title)}\n"
+    shown_tables = [title, *(table.to_markdown() for table in chapter.tables)]
+    written.text(f"tables/{name}.md", "\n".join(shown_tables))
 
 
-def init_saving_process(figures: Sequence[Figure]) -> None:
-    """Initialise a saving process; it ends with its parent."""
+# -- figures as files
+
+SavedFigure = tuple[bytes, bytes, bytes, list[CellRegion]]  # SVG, PNG, PDF, positions of its cells
+# Figures to draw and save; forked processes inherit them, which avoids pickling.
+FIGURES: list[ReportFigure] = []
+
+
+def init_drawing_process(figures: Sequence[ReportFigure]) -> None:
+    """Initialise a drawing process; it ends with its parent."""
     FIGURES[:] = figures
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def render_figure_files(number: int) -> tuple[bytes, bytes, bytes, list[CellRegion]]:
-    """Return a figure as SVG, PNG and PDF, and the positions of its cells."""
-    figure = FIGURES[number]
+def draw_and_save(number: int) -> SavedFigure:
+    figure = FIGURES[number].figure
     files = save_figure(figure, "svg"), save_figure(figure, "png"), save_figure(figure, "pdf")
     return *files, cell_regions(figure)
 
 
-def save_figures(
-    figures: Sequence[Figure],
-) -> Iterator[tuple[bytes, bytes, bytes, list[CellRegion]]]:
-    """Save figures in parallel on all CPUs. Raises OSError."""
-    import matplotlib.backends.backend_pdf  # noqa: F401  # once, and not in each process
+@contextmanager
+def figures_saved(figures: Sequence[ReportFigure]) -> Iterator[Iterator[SavedFigure]]:
+    """Draw and save figures on all CPUs during the block, which gets them in their order.
+
+    Raises OSError.
+    """
+    import matplotlib.backends.backend_pdf
+    import matplotlib.backends.backend_svg  # noqa: F401  # once, and not in each process
 
     pdf_fonts.register()
+    gc.freeze()  # a drawing process need not search all that this one has read for garbage
     fork = get_context("fork")
     cpus = min(
         len(os.sched_getaffinity(0)), max(1, len(figures))
     )  # all workers are forked immediately
     try:
-        with ProcessPoolExecutor(cpus, fork, init_saving_process, (figures,)) as pool:
-            yield from pool.map(render_figure_files, range(len(figures)))
+        with ProcessPoolExecutor(cpus, fork, init_drawing_process, (figures,)) as pool:
+            try:
+                yield pool.map(draw_and_save, range(len(figures)))
+            finally:
+                pool.shutdown(cancel_futures=True)
     except BrokenProcessPool as error:
-        raise ChildProcessError("a process that saves figures was ended: report again") from error
+        raise ChildProcessError("a process that draws figures was ended: report again") from error
+    finally:
+        gc.unfreeze()
 
 
 class ReportWriter:
@@ -190,21 +208,32 @@ def narrow_name(name: str) -> str:
     return f"{name}-narrow"
 
 
+def run_listings(chapters: Sequence[Chapter]) -> dict[str, list[RunRow]]:
+    """Return the lists of runs on the page, by the anchors of their chapters."""
+    max_rows = max(MIN_RUNS_OF_EACH, MAX_RUNS_ON_PAGE // max(1, len(chapters)))
+    return {f"e{index}": run_rows(chapter, max_rows) for index, chapter in enumerate(chapters, 1)}
+
+
+def encode_listings(listings: Mapping[str, Sequence[RunRow]]) -> str:
+    """Encode the runs of the lists for the page's scripts; "" without any."""
+    runs = {anchor: [row["run"] for row in listed] for anchor, listed in listings.items()}
+    return page_data.encode_runs(runs) if any(runs.values()) else ""
+
+
 def render(
     chapters: Sequence[Chapter],
+    listings: Mapping[str, Sequence[RunRow]],
+    runs_data: str,
     images: Mapping[str, str],
     spots: Mapping[str, Sequence[CellRegion]],
 ) -> str:
     """Render the page's HTML.
 
-    images, spots: data URIs and positions of cells, by name of the figure.
+    listings, runs_data: see run_listings and encode_listings. images, spots: data URIs and
+    positions of cells, by name of the figure.
     """
-    anchors = [f"e{index}" for index, _ in enumerate(chapters, 1)]
-    max_rows = max(MIN_RUNS_OF_EACH, MAX_RUNS_ON_PAGE // max(1, len(chapters)))
-    listings = [run_rows(chapter, max_rows) for chapter in chapters]
-    rows = dict(zip(anchors, listings, strict=True))
-    runs = {anchor: [row["run"] for row in listed] for anchor, listed in rows.items()}
-    linked = {row["key"] for listed in rows.values() for row in listed}
+    anchors = list(listings)
+    linked = {row["key"] for listed in listings.values() for row in listed}
     tooltips = {
         cell.key: cell_tooltip(cell)
         for chapter in chapters
@@ -212,14 +241,14 @@ def render(
         for cell in matrix.cells
     }
     return page_template("report.html.j2").render(
-        **template_globals(page_data.encode_runs(runs) if any(runs.values()) else ""),
+        **template_globals(runs_data),
         chapters=chapters,
         anchors=anchors,
         # a data URI has neither quotation marks nor &, so it cannot end an attribute
         image=lambda name: Markup(images[name]),
         narrow=lambda name: narrow_name(name) if narrow_name(name) in images else "",
         spots=lambda name: figure_links(spots[name], tooltips, linked),
-        rows=lambda chapter: rows[anchors[chapters.index(chapter)]],
+        rows=lambda chapter: listings[anchors[chapters.index(chapter)]],
         folders=lambda chapter: len(chapter.results.runs) + len(chapter.results.broken),
         synthetic=any(chapter.results.synthetic for chapter in chapters),
     )

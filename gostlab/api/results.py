@@ -213,7 +213,8 @@ class Results:
 
         canvas = style.Canvas.on(on, legend=legend)
         with style.canvas_style(canvas):
-            self._drawn(drawing, matrix, where)
+            for picture in self._drawn(drawing, matrix, where).pictures:
+                _ = picture.figure  # this draws it
         return canvas.drawn
 
     def _matrix(self, name: str | None) -> cell_results.MatrixResults:

@@ -35,7 +35,10 @@ def section_of(bench: PluginBench, results: Path, name: str) -> PlotResult:
     matrices = to_matrices(load_results(results, name).runs)
     drawing = bench.declared.over(bench.declared, *OVER) if bench.declared.over else bench.declared
     try:
-        return draw_matrix(drawing, MatrixInput(matrices[0], matrices, Study(name, name)), name)
+        result = draw_matrix(drawing, MatrixInput(matrices[0], matrices, Study(name, name)), name)
+        for picture in result.pictures:
+            _ = picture.figure  # this draws it
+        return result
     except Exception as error:
         raise PluginFault(f"it raises {type(error).__name__}: {error}") from error
 

@@ -4,7 +4,8 @@ looked at.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import synthetic
 
 from gostlab.analysis.plotting import style
-from gostlab.analysis.plotting.image_map import CellRegion, cell_regions
+from gostlab.analysis.plotting.image_map import cell_regions
+from gostlab.analysis.plotting.plot_registry import ReportFigure
 from gostlab.analysis.report import report
 from tools.results_pages import paper_reproductions
 
@@ -35,9 +37,13 @@ def sketch(figure: Figure, kind: str) -> bytes:
     return b"\x89PNG" + written.encode() if kind == "png" else SVG % written.encode().hex().encode()
 
 
-def saved_here(figures: Sequence[Figure]) -> list[tuple[bytes, bytes, bytes, list[CellRegion]]]:
+@contextmanager
+def saved_here(figures: Sequence[ReportFigure]) -> Iterator[Iterator[report.SavedFigure]]:
     """In this process: for a sketch no other is forked, with all that the tests have read."""
-    return [(sketch(each, "svg"), sketch(each, "png"), b"", cell_regions(each)) for each in figures]
+    yield (
+        (sketch(each, "svg"), sketch(each, "png"), b"", cell_regions(each))
+        for each in (picture.figure for picture in figures)
+    )
 
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
@@ -46,7 +52,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><desc>%s</desc></svg>'
 def sketch_all(patched: pytest.MonkeyPatch) -> None:
     """Until it is undone."""
     patched.setattr(paper_reproductions, "save_figure", sketch)
-    patched.setattr(report, "save_figures", saved_here)
+    patched.setattr(report, "figures_saved", saved_here)
     patched.setattr(style, "lay_out", lambda figure: None)
 
 

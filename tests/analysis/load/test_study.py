@@ -99,7 +99,7 @@ def test_the_report_of_one_s_own_experiment_needs_nothing_but_its_results(
         content = figure.read_bytes()
         assert content.startswith(begun[figure.suffix[1:]]) and len(content) > 1000
     (tmp_path / "moved/made-up/experiment.yaml").unlink()
-    monkeypatch.setattr("gostlab.analysis.report.report.save_figures", saved_here)
+    monkeypatch.setattr("gostlab.analysis.report.report.figures_saved", saved_here)
     page = report(tmp_path / "moved", out=tmp_path / "out").read_text("utf-8")
     assert "One of my own" not in page and "No experiment file was kept" in page
     study = load_study("made-up", tmp_path / "moved")
