@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import gc
 import io
-import json
 import os
 import re
 import shlex
@@ -40,6 +39,7 @@ from gostlab.analysis.plotting.time_sequence_graph import plot_largest_connectio
 from gostlab.analysis.report import page_data, tables
 from gostlab.analysis.report.dark_mode import add_dark_mode
 from gostlab.analysis.report.findings import Chapter, to_chapter
+from gostlab.analysis.report.report_folder import PAGE, ReportFolder
 from gostlab.analysis.stats.cells import Cell, cell_key, display_order, file_name_part, to_matrices
 from gostlab.analysis.stats.provenance import made_by_line
 from gostlab.analysis.stats.published_targets import agreement_sentence, baseline_rows
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     import jinja2
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
-# List of files of the last report; the next one deletes those that it does not write again.
-MANIFEST = ".written.json"
 # Maximum runs on a page, divided among its experiments; runs with problems are listed first.
 MAX_RUNS_ON_PAGE = 300
 MIN_RUNS_OF_EACH = 15
@@ -70,21 +68,29 @@ COLOURS = 48  # colours of a bitmap: lines and letters in a dozen colours, and t
 
 
 def write_report(
-    results: Path, studies: Sequence[Study], out: Path, say: Callable[[str], object] = str
+    results: Path,
+    studies: Sequence[Study],
+    out: Path,
+    say: Callable[[str], object] = str,
+    inputs: str | None = None,
 ) -> Path:
     """Write the report of some experiments to a folder and return its page.
 
-    `say` is called with each study's agreement with the lab. Raises OSError, BadInput.
+    `say` is called with each study's agreement with the lab. inputs: what digest_inputs returned
+    before the studies were read. Raises OSError, BadInput.
     """
     chapters = [
         to_chapter(study, load_results(results, study.name), with_narrow=True) for study in studies
     ]
+    lines: list[str] = []
     for chapter in chapters:
         if sentence := agreement_sentence(chapter.targets, chapter.study.called):
-            say(sentence)
+            lines.append(sentence)
         if len(chapters) == 1 and chapter.first.rates:
-            say(format_for_terminal(chapter.first.rates))
-    written = ReportWriter(out)
+            lines.append(format_for_terminal(chapter.first.rates))
+    for line in lines:
+        say(line)
+    written = ReportFolder(out, inputs)
     drawn: dict[str, tuple[bytes, bytes]] = {}
     spots: dict[str, list[CellRegion]] = {}
     pictures_shown = [picture for chapter in chapters for picture in chapter.pictures]
@@ -99,28 +105,28 @@ def write_report(
             write_tables(written, chapter)
         for name, (svg, png, pdf, cell_spots) in zip(pictures, saved, strict=True):
             drawn[name], spots[name] = (svg, png), cell_spots
-            written.bytes(f"figures/{name}.svg", svg)
-            written.bytes(f"figures/{name}.pdf", pdf)
-            written.bytes(f"figures/{name}.png", png)
+            written.write_bytes(f"figures/{name}.svg", svg)
+            written.write_bytes(f"figures/{name}.pdf", pdf)
+            written.write_bytes(f"figures/{name}.png", png)
     html = render(chapters, listings, runs_data, figure_uris(drawn), spots)
-    page = written.text("report.html", html)
-    written.forget_old()
+    page = written.write_text(PAGE, html)
+    written.finish(lines)
     return page
 
 
-def write_tables(written: ReportWriter, chapter: Chapter) -> None:
+def write_tables(written: ReportFolder, chapter: Chapter) -> None:
     """Write the tables of a chapter. Raises OSError."""
     name = file_name_part(chapter.study.name)
-    written.text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
+    written.write_text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
     made_by = made_by_line(chapter.results.runs)
     matrices = to_matrices(chapter.results.runs, chapter.study)
     if measured := baseline_rows(chapter.targets, matrices, made_by):
-        written.text(f"tables/{name}-measured.csv", shipped_baselines.to_csv(measured))
+        written.write_text(f"tables/{name}-measured.csv", shipped_baselines.to_csv(measured))
     for table in chapter.tables:
-        written.text(f"tables/{table.name}.csv", table.to_csv())
+        written.write_text(f"tables/{table.name}.csv", table.to_csv())
     title = f"## {escape_markdown(chapter.study.title)}\n"
     shown_tables = [title, *(table.to_markdown() for table in chapter.tables)]
-    written.text(f"tables/{name}.md", "\n".join(shown_tables))
+    written.write_text(f"tables/{name}.md", "\n".join(shown_tables))
 
 
 # -- figures as files
@@ -168,36 +174,6 @@ def figures_saved(figures: Sequence[ReportFigure]) -> Iterator[Iterator[SavedFig
         raise ChildProcessError("a process that draws figures was ended: report again") from error
     finally:
         gc.unfreeze()
-
-
-class ReportWriter:
-    """Write the report's folder and delete files of the previous report."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        self._written: list[str] = []
-
-    def bytes(self, name: str, content: bytes) -> Path:
-        """Write a file atomically."""
-        self._written.append(name)
-        return write_whole(self._out / name, content)
-
-    def text(self, name: str, content: str) -> Path:
-        """Write text; characters that UTF-8 cannot encode become question marks."""
-        return self.bytes(name, content.encode("utf-8", "replace"))
-
-    def forget_old(self) -> None:
-        """Delete the files of the previous report that were not written again."""
-        manifest = self._out / MANIFEST
-        try:
-            old = json.loads(manifest.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            old = []
-        for name in old if isinstance(old, list) else []:
-            path = self._out / str(name)
-            if name not in self._written and self._out.resolve() in path.resolve().parents:
-                path.unlink(missing_ok=True)
-        self.bytes(MANIFEST, json.dumps(sorted(self._written), indent=1).encode())
 
 
 # -- the page

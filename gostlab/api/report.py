@@ -50,19 +50,31 @@ def report(
 ) -> Path:
     """Write tables, plots and one page of some experiments' results, and return the page.
 
+    They are not made again if nothing changed since the last time: neither a file of theirs, nor
+    the results, the lab, its plugins or other packages.
+
     `say` is called with lines on how far a published study agrees with the results.
 
     experiments: by name or by their file's path. Names, questions and plots come from the copy of
     the experiment's file in its results, and from no other. out: the folder to write (default:
     `report` in the results folder). Raises BadInput, OSError.
     """
+    from gostlab.analysis.report import report_folder
+
+    results_folder = Path(folder)
+    target = out or results_folder / REPORT
+    wanted = select_experiments(results_folder, experiments)
+    inputs = report_folder.digest_inputs(results_folder, wanted)
+    lines = report_folder.lines_of_current(target, inputs)
+    if lines is not None:
+        for line in lines:
+            say(line)
+        return target / report_folder.PAGE
     from gostlab.analysis.load import study as studies
     from gostlab.analysis.report import report as pages
 
-    results_folder = Path(folder)
-    wanted = select_experiments(results_folder, experiments)
     loaded = [studies.load_study(name, results_folder) for name in wanted]
-    return pages.write_report(results_folder, loaded, out or results_folder / REPORT, say)
+    return pages.write_report(results_folder, loaded, target, say, inputs)
 
 
 def find_runs_by_name(folder: Path, run: str) -> list[Path]:

@@ -27,7 +27,7 @@ from tools.results_pages import paper_reproductions
 SKETCHED = (
     *("test_report", "test_studies", "test_drawings", "test_plain", "test_timelines"),
     *("test_curves", "test_cc_state", "test_delay_drawings", "test_tunnel_drawings"),
-    "test_measuring_drawings",
+    *("test_measuring_drawings", "test_report_folder"),
 )
 
 
