@@ -320,7 +320,8 @@ class RowCache:
             cached = stamp, valid_rows(safe_read.read_lines(path), clock)
         with self._lock:
             self._series.pop((path, clock), None)
-            self._series[path, clock] = cached
+            if state.st_size <= self._max_bytes:
+                self._series[path, clock] = cached
             total = sum(size for (*_, size), _ in self._series.values())
             while total > self._max_bytes:
                 (*_, size), _ = self._series.pop(next(iter(self._series)))
