@@ -39,6 +39,17 @@ from gostlab.spec.yaml_source import MAX_BYTES, BadInput, Node, load_document, l
 ASSIGNMENT, TASK, FIGURE = "assignment.json", "TASK.md", "figure.png"
 FOLDER = Path("coursework")
 PATH_SETTINGS = ("rate", "rtt", "buffer")
+# Keys of run.json that name a run, that others decide, and that are a setting by another name.
+NAMES_OF_RUN = ("experiment", "matrix", "factors", "repetition", "seed", "flows")
+DERIVED = ("memory_mib", "tcp_memory_mib")
+SETTING_OF_KEY = {
+    "rate_bps": "rate",
+    "delay_ms": "rtt",
+    "jitter_ms": "jitter",
+    "buffer_pkts": "buffer",
+    "duration_s": "duration",
+    "sample_ms": "sample",
+}
 TASK_TEMPLATE = Path(__file__).with_name("task.md.j2")
 
 
@@ -203,8 +214,25 @@ def setting_differences(runs: list[RunSpec], assignment: Assignment, seed: int) 
     if len(runs) < len(wanted):
         return [f"{len(runs)} runs, and the lab needs {len(wanted)}"]
     mine, theirs = runs[0].to_json(), wanted[0].to_json()
-    named = ("experiment", "matrix", "factors", "repetition", "seed", "flows")
-    return [key for key in theirs if key not in named and mine.get(key) != theirs[key]] or ["flows"]
+    different = [
+        SETTING_OF_KEY.get(key, key)
+        for key in theirs
+        if key not in (*NAMES_OF_RUN, *DERIVED, "path") and mine.get(key) != theirs[key]
+    ]
+    return [*different_path_settings(mine["path"], theirs["path"]), *different] or ["flows"]
+
+
+def different_path_settings(mine: object, theirs: object) -> list[str]:
+    """Return the settings in which a path, as run.json has it, differs from another."""
+    if not (isinstance(mine, dict) and isinstance(theirs, dict)):
+        return [] if mine == theirs else ["path"]
+    different = [
+        SETTING_OF_KEY.get(key, key)
+        for direction, fields in theirs.items()
+        for key, value in fields.items()
+        if mine[direction].get(key) != value
+    ]
+    return list(dict.fromkeys(different))
 
 
 def find_unfinished(folder: Path, assignment: Assignment) -> list[str]:

@@ -198,7 +198,12 @@ class ClassRoutes:
         lab_json = await run_in_threadpool(self._work.lab_json, work)
         guide = self._guides[work.lab.name]
         return json_response(
-            {**lab_json, "guide": guide.to_json(), "instructions": guide.instructions}
+            {
+                **lab_json,
+                "guide": guide.to_json(),
+                "instructions": guide.instructions,
+                "meanings": guide.meanings,
+            }
         )
 
     async def progress(self, request: Request) -> Response:

@@ -48,6 +48,7 @@ from gostlab.results import is_settled
 from gostlab.results.run_result import RunResult
 from gostlab.scheduler.executor import RunObserver, read_result, run_folder
 from gostlab.serve.class_file import ClassFile
+from gostlab.serve.lab_guide import outermost_parts
 from gostlab.serve.question_parser import refuse_leaf, scalar_leaves
 from gostlab.serve.run_pool import RunPool
 from gostlab.spec.run_spec import RunSpec
@@ -59,6 +60,7 @@ REPORT = Path("report", "report.html")
 RECORDS = ("fidelity.json", "sockets.jsonl")  # files that the labs' pages name
 REPORT_WITHIN_S = 300.0
 GRADES_WITHIN_S = 900.0
+LIMIT_SETTINGS = ("loss", "forward.loss", "reverse.loss", "buffers")
 MAX_ANSWER = 4000  # characters
 MAX_OWN_FILE = 30_000  # characters of a student's own file
 STAGES = ("new", "predicting", "predicted", "running", "explaining", "handed in")
@@ -138,8 +140,13 @@ class LabWork:
 
     def own_complaint(self) -> str | None:
         """Return why the student's own experiment is not run as it is, or None."""
-        if self.lab.own is None or not self.own_text():
+        if self.lab.own is None:
             return None
+        if not self.own_text().strip():
+            missing = (
+                f"{self.lab.own.file}: nothing there yet: without it your own runs are missing"
+            )
+            return missing if self.is_sealed else None
         state = self.state
         if self._complaint is None or self._complaint[0] != state:
             self._complaint = state, self.find_own_complaint(self.lab.own.file)
@@ -231,7 +238,7 @@ class LabWork:
             return STAGES[1]
         if self.is_requested:
             return STAGES[3]
-        return STAGES[2] if self.missing_runs() else STAGES[4]
+        return STAGES[2] if self.missing_runs() or self.own_complaint() else STAGES[4]
 
 
 class ClassWork:
@@ -360,6 +367,8 @@ class ClassWork:
         Raises BadInput, OSError.
         """
         with work.lock:
+            if not work.is_sealed:
+                raise BadInput("the predictions come first: seal them")
             if work.is_requested:
                 raise BadInput("runs go on: hand in when they have ended")
             left = find_unfinished(work.folder, work.assignment)
@@ -412,7 +421,7 @@ class ClassWork:
             "stage": work.stage(),
             "values": {name: format_value(value) for name, value in values.items()},
             "settings": settings_of(work.assignment),
-            "path": path_settings(work.assignment),
+            "path": knob_settings(work.assignment),
             "questions": [
                 question_json(point, values, answers) for point in lab.points if point.answer
             ],
@@ -521,6 +530,15 @@ def question_json(point: Point, values: Mapping[str, Value], answers: Answers) -
         "points": point.points,
         "kind": input_type,
         "text": answers.text(section, key),
+    }
+
+
+def knob_settings(assignment: Assignment) -> dict[str, str]:
+    """Return what the page with knobs opens with: the path of the runs, of levels the first."""
+    settings = settings_of(assignment)
+    limits = {name: settings[name] for name in LIMIT_SETTINGS if name in settings}
+    return path_settings(assignment) | {
+        name: outermost_parts(text)[0] for name, text in limits.items()
     }
 
 

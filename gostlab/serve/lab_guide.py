@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Split a lab's page into the parts of its page in the browser, as HTML.
 
-Each answer's *How* goes to its field and the questions go to the end. The commands of `./lab lab`
+Each answer's *How* goes to its field, what a drawn value is to the value, and the questions go to
+the end. The commands of `./lab lab`
 are left out, as the page has buttons for them. No markup of the lab's page passes, and only links
 to other sites.
 """
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-ASKED, QUESTIONS, HAND_IN = "What is asked", "Questions", "Hand in"
+VALUES, ASKED, QUESTIONS, HAND_IN = "Your values", "What is asked", "Questions", "Hand in"
+ON_THE_SHEET, ON_THE_PAGE = re.compile(r"asked\s+on\s+the\s+sheet"), "asked above"
 FOR_TERMINALS = "./lab lab start"  # A block of code that begins so is left out.
 HOW = re.compile(r"[\s:]*")
 TRY = re.compile(r"\./lab try\s[^#]*")
@@ -39,6 +41,7 @@ class LabGuide:
 
     read: str  # up to the tasks, and what stands beside the sections below
     instructions: Mapping[str, str]  # how each answer is got, by predictions.KEY or answers.KEY
+    meanings: Mapping[str, str]  # meaning and unit of each drawn value, by its name
     notes: str  # below the list of the answers
     questions: str
 
@@ -51,7 +54,7 @@ def split_guide(lab: CourseLab) -> LabGuide:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = parser.parse(load_text(lab.folder / GUIDE, MAX_BYTES))
+    tokens = parser.parse(ON_THE_SHEET.sub(ON_THE_PAGE, load_text(lab.folder / GUIDE, MAX_BYTES)))
     for token in chain.from_iterable(block.children or () for block in tokens):
         if token.type == "image":
             token.attrSet("src", f"/class/labs/{lab.name}/{FIGURE}")
@@ -60,12 +63,15 @@ def split_guide(lab: CourseLab) -> LabGuide:
     add_knobs(tokens)
     read: list[Token] = []
     rest: dict[str, list[Token]] = {ASKED: [], QUESTIONS: [], HAND_IN: []}
+    meanings: dict[str, str] = {}
     heading = ""
     for block in top_blocks(tokens):
         if block[0].type == "heading_open":
             heading = block[1].content if block[0].tag == "h2" else heading
             if heading in rest and block[0].tag == "h2":
                 continue
+        if heading == VALUES and block[0].type == "table_open":
+            meanings |= meanings_of_table(parser, block)
         if not is_for_terminals(block[0]):
             rest.get(heading, read).extend(block)
     instructions, notes = split_answers(parser, rest[ASKED])
@@ -73,7 +79,11 @@ def split_guide(lab: CourseLab) -> LabGuide:
     if not wanted <= set(instructions):  # a page that a teacher has written otherwise
         read, instructions, notes = [*read, *rest[ASKED]], {}, []
     return LabGuide(
-        render(parser, read), instructions, render(parser, notes), render(parser, rest[QUESTIONS])
+        read=render(parser, read),
+        instructions=instructions,
+        meanings=meanings,
+        notes=render(parser, notes),
+        questions=render(parser, rest[QUESTIONS]),
     )
 
 
@@ -133,6 +143,17 @@ def instructions_of_table(parser: MarkdownIt, tokens: Sequence[Token]) -> Iterat
         children = key.children or []
         if children and children[0].type == "code_inline":
             yield children[0].content, capitalized(render_inline(parser, how.children or []))
+
+
+def meanings_of_table(parser: MarkdownIt, tokens: Sequence[Token]) -> dict[str, str]:
+    """Return what each value of a table is; a row may have several names."""
+    cells = [token for token in tokens if token.type == "inline"]
+    return {
+        child.content: render_inline(parser, meaning.children or [])
+        for names, meaning in zip(cells[0::2], cells[1::2], strict=False)
+        for child in names.children or ()
+        if child.type == "code_inline"
+    }
 
 
 def render_inline(parser: MarkdownIt, children: Sequence[Token]) -> str:

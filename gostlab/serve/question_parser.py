@@ -174,13 +174,14 @@ def check_ceilings(runs: Sequence[RunSpec]) -> None:
         length_s = run.length_s
         streams = sum(flow.streams for flow in run.flows)
         carried = max(carried_bytes(run, direction) for direction in ("forward", "reverse"))
+        packets = carried / max(MIN_PACKET_BYTES, run.mtu)
         rows = len(run.flows) * streams * length_s / (run.sample_ms / 1000)
         for name, value, largest, unit in (
             ("duration", length_s, MAX_LENGTH_S, "s"),
             ("flows", len(run.flows), MAX_FLOWS, "flows"),
             ("streams", streams, MAX_STREAMS, "streams"),
-            ("rate", carried, MAX_BYTES, "bytes in all"),
-            ("rate", carried / max(MIN_PACKET_BYTES, run.mtu), MAX_PACKETS, "packets in all"),
+            ("rate", carried / 1e9, MAX_BYTES / 1e9, "GB in all"),
+            ("rate", packets / 1e6, MAX_PACKETS / 1e6, "million packets in all"),
             ("memory", run.memory_mib, MAX_MEMORY_MIB, "MiB"),
             ("sample", rows, MAX_ROWS, "samples"),
         ):

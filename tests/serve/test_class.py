@@ -122,7 +122,8 @@ def test_no_page_of_a_student_has_a_key_or_a_secret(served: Served) -> None:
 def test_predictions_come_first_and_stay(served: Served) -> None:
     ada, lab = served.joined("ada"), f"/class/labs/{LAB}"
     questions = ada.send("GET", lab).json["questions"]
-    assert "first" in post(ada, f"{lab}/run", {}).json["text"]
+    for too_early in ("run", "hand-in"):
+        assert "first" in post(ada, f"{lab}/{too_early}", {}).json["text"]
     assert post(ada, f"{lab}/seal", {}).status == 400  # nothing is written yet
     for asked in questions:
         fields = {"section": asked["section"], "key": asked["key"], "text": "40"}
@@ -288,8 +289,18 @@ def test_of_an_own_experiment_those_runs_count_that_the_lab_asks_for(row_lab: Se
 
     other = row.replace("repetitions: 6", "repetitions: 7").replace("66pkts", "67pkts")
     said = post(ada, f"{path}/own", {"text": other}).json["own_complaint"]
-    assert "path" in said and "67pkts" in ada.send("GET", path).json["own"]["text"]
+    assert said.endswith(": buffer") and "67pkts" in ada.send("GET", path).json["own"]["text"]
     assert len(ada.send("GET", f"{path}/progress").json["runs"]) == 2
+
+
+def test_an_own_experiment_that_is_not_there_is_missed_from_the_sealing_on(row_lab: Served) -> None:
+    ada, path = row_lab.joined("ada"), "/class/labs/8-repeat"
+    assert ada.send("GET", path).json["own_complaint"] is None
+    answer = {"section": "predictions", "key": "row_mbit", "text": "40"}
+    assert post(ada, f"{path}/answers", answer).status == 204
+    assert post(ada, f"{path}/seal", {}).status == 204
+    assert "nothing there yet" in ada.send("GET", f"{path}/progress").json["own_complaint"]
+    assert post(ada, f"{path}/own", {"text": " \n"}).json["own_complaint"]
 
 
 @pytest.mark.parametrize(

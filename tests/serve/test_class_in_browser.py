@@ -124,7 +124,7 @@ def test_three_students_and_their_teacher(
     page.until("!document.getElementById('left').hidden")
     left = page.look("document.getElementById('left').textContent")
     assert "goodput of your run" in left and "answers.yaml" not in left
-    click(page, "#left button")
+    click(page, "#left > button")
     page.until(f"{SET}.stage === 'handed in'")
 
     # The third only predicts; the teacher sees all three.
@@ -141,6 +141,31 @@ def test_three_students_and_their_teacher(
     click(page, "#grade")
     page.until(f"{SET}.graded === '{LAB}'")
     assert "2 graded, 1 missing" in page.look("document.getElementById('printed').textContent")
+
+
+def test_what_is_refused_is_said_where_the_student_is(
+    page: Browser, server: ServerProcess, course: ClassFile
+) -> None:
+    join(page, server, course, "bob")
+    page.open(f"{server.origin}/class#1-window")
+    page.until(f"{SET}.lab === '1-window'")
+    page.execute_script("document.getElementById('seal').scrollIntoView()")
+    click(page, "#seal")
+    page.until("document.activeElement.id.startsWith('predictions-')")
+    assert page.look("document.activeElement.getAttribute('aria-invalid')") == "true"
+    top, bottom = page.look(
+        "(box => [box.top, box.bottom])(document.getElementById('note').getBoundingClientRect())"
+    )
+    assert 0 <= top < bottom <= page.look("innerHeight")
+    for field in page.look("[...document.querySelectorAll('#predictions input')].map(e => e.id)"):
+        write(page, field, 1)
+    click(page, "#seal")
+    page.until(f"{SET}.stage === 'predicted'")
+    click(page, "#hand-in")
+    page.until("!document.getElementById('left').hidden")
+    assert "./lab" not in page.look("document.getElementById('left').textContent")
+    click(page, "#left li button")
+    page.until("document.activeElement.id.startsWith('answers-')")
 
 
 def test_what_is_written_while_the_server_is_away_is_not_lost(

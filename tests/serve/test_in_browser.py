@@ -86,6 +86,25 @@ def test_a_link_asks_the_same_question_with_the_same_numbers(page: Browser, serv
     page.until(ANSWERED)
 
     assert page.look(NUMBERS) == numbers and "seed=4" in link
+    began = "document.getElementById('preset-text').textContent"
+    assert page.look(began) == "Began with a link"
+    turn(page, "rtt", "21")
+    page.until(f"{ANSWERS} > 1 && {ANSWERED}")
+    assert page.look(began) == "Began with a link"
+
+
+def test_a_first_question_that_is_refused_offers_nothing_to_take_away(
+    page: Browser, server: Server
+) -> None:
+    page.open(f"{server.address}rate=never&flows={{a: {{cc: cubic}}}}")
+    page.until(f"{STATE} === 'refused'")
+    assert page.look("getComputedStyle(document.getElementById('as')).visibility") == "hidden"
+    assert page.look("document.getElementById('pin').disabled")
+    turn(page, "rate", "10")
+    page.until(ANSWERED)
+    assert page.look("getComputedStyle(document.getElementById('as')).visibility") == "visible"
+    assert not page.look("document.getElementById('pin').disabled")
+    page.complaints()  # what is refused is answered 400
 
 
 def test_cancel_leaves_the_answer_before_and_says_so(page: Browser, server: Server) -> None:

@@ -9,10 +9,14 @@ from urllib.parse import parse_qsl
 import pytest
 
 from gostlab.classroom.lab import SECTIONS, CourseLab, list_labs, load_lab
+from gostlab.classroom.student_assignment import assignment_in_course
+from gostlab.serve.class_work import knob_settings
 from gostlab.serve.lab_guide import knobs_address, split_guide
 from gostlab.serve.question_parser import parse_question
 from tests.labs.test_pages import commands
 
+FLOWS = "{flow: {cc: cubic}}"
+STUDENTS = [f"student-{number}" for number in range(8)]  # among them every trap of lab 8
 LABS = [load_lab(str(folder)) for folder in list_labs()]
 
 
@@ -27,6 +31,23 @@ def test_every_answer_has_how_it_is_got_and_stands_once(lab: CourseLab) -> None:
     assert not any(f"<code>{key}</code>" in guide.read for key in keys_of(lab))
     assert "<h2>Goal</h2>" in guide.read and "<h2>Questions</h2>" not in guide.read
     assert "./lab lab start" not in guide.read and "<li>" in guide.questions
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+def test_every_drawn_value_says_what_it_is(lab: CourseLab) -> None:
+    drawn = set(lab.drawn) - set(lab.hidden)
+    assert drawn <= set(split_guide(lab).meanings)
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+def test_the_page_with_knobs_takes_the_path_of_every_lab(lab: CourseLab) -> None:
+    for student in STUDENTS:
+        settings = knob_settings(assignment_in_course(lab, student, "a course", b"secret" * 6))
+        parse_question({"settings": {**settings, "flows": FLOWS}, "seed": 1, "repeat": 1})
+
+
+def test_the_questions_name_no_sheet_that_the_page_does_not_have() -> None:
+    assert not any("sheet" in split_guide(lab).questions for lab in LABS)
 
 
 def test_files_that_an_answer_is_read_from_are_named_below_the_answers() -> None:

@@ -46,30 +46,45 @@ async function sendSurely(method, path, body) {
   }
 }
 
-function say(text) {
+function say(text, isRefusal = false) {
   $("note").textContent = text;
+  $("note").className = isRefusal ? "note bad" : "note mild";
   $("note").hidden = !text;
 }
 
 const here = path => `/class/labs/${lab.name}${path}`;
 
-// A line about a key of answers.yaml, with the question that the page shows in its place.
-function withQuestion(line) {
-  return line.replace(/^.*answers\.yaml: /, "").replace(/^(predictions|answers)\.(\w+)(?=: )/,
-    (whole, section, key) => lab.questions.find(one => one.section === section
-      && one.key === key)?.says || whole);
+// A line of the server's as [text, field]: in place of a key of answers.yaml stands its question,
+// and the field is the one to write into, if the line is about one.
+function ofAnswer(line) {
+  const said = line.replace(/^.*answers\.yaml: /, "");
+  const [, section, key, why] = /^(predictions|answers)\.(\w+): (.*)$/s.exec(said) || [];
+  const asked = lab.questions.find(one => one.section === section && one.key === key);
+  if (!asked) return [said, $("own").hidden || !said.startsWith(lab.own.file) ? null
+    : $("own-file")];
+  return [`${asked.says}: ${why}`, $(`${section}-${key}`)];
 }
 
-// Act for a button: what the server refuses is said, not thrown.
+function mark(field) {
+  field.setAttribute("aria-invalid", "true");
+  field.addEventListener("input", () => field.removeAttribute("aria-invalid"), { once: true });
+}
+
+// Act for a button: what the server refuses is said, not thrown, and its field has the focus.
 async function act(button, work) {
   button.disabled = true;
   say("");
+  let toMend = null;
   try { await work(); } catch (error) {
-    if (error instanceof Refused) say(withQuestion(error.message));
-    else if (!(error instanceof NotJoined)) throw error;
+    if (error instanceof Refused) {
+      const [text, field] = ofAnswer(error.message);
+      say(text, true);
+      toMend = field;
+    } else if (!(error instanceof NotJoined)) throw error;
   }
   button.disabled = false;
   if (lab) await refresh();
+  if (toMend) { mark(toMend); toMend.focus(); }
 }
 
 function showJoin() {
@@ -119,6 +134,7 @@ async function openLab(name) {
   await saveAll();
   lab = await sendSurely("GET", `/class/labs/${encodeURIComponent(name)}`);
   wasRunning = lab.is_requested;
+  $("left").hidden = true; // it was of another lab
   document.title = `${lab.title} – gostlab`;
   $("title").textContent = lab.title;
   for (const [part, html] of Object.entries(lab.guide)) {
@@ -129,12 +145,16 @@ async function openLab(name) {
   }
   $("reading").open = lab.stage === "predicting";
   $("values").replaceChildren(...Object.entries(lab.values).map(([key, value]) => el("div", {},
-    el("dt", {}, el("code", { textContent: key })), el("dd", { textContent: value }))));
+    el("dt", {}, el("code", { textContent: key })), el("dd", { textContent: value }),
+    meaning(key))));
   $("settings").tBodies[0].replaceChildren(...Object.entries(lab.settings).map(([key, value]) =>
     el("tr", {}, el("td", {}, el("code", { textContent: key })),
       el("td", {}, el("code", { textContent: value })))));
   $("all-settings").open = Boolean(lab.own && lab.own.is_run); // the trap is to be found in them
   $("whose").textContent = lab.own && lab.own.is_run ? "the lab's" : "your";
+  $("knobs").textContent = lab.own && lab.own.is_run ? "Look inside the lab's path"
+    : "Look inside this path";
+  $("knobs-more").hidden = !(lab.own && lab.own.is_run);
   $("knobs").href = `/?${new URLSearchParams({ ...lab.path, flows: "{flow: {cc: cubic}}" })}`;
   for (const section of ["predictions", "answers"]) {
     $(section).replaceChildren(...lab.questions.filter(one => one.section === section)
@@ -157,7 +177,14 @@ async function openLab(name) {
 }
 
 const withCode = text => text.split("`").map((part, i) => i % 2
-  ? el("code", { textContent: part }) : part);
+  ? el("code", { textContent: part }) : part.replace(/(\d) %/g, `$1${NB}%`));
+
+// What a drawn value is, with its unit, as the lab's page says it.
+function meaning(key) {
+  const says = el("dd", { className: "meaning" });
+  says.innerHTML = lab.meanings[key] || "";
+  return says;
+}
 
 function question(asked) {
   const id = `${asked.section}-${asked.key}`, isLong = asked.kind === "text";
@@ -206,8 +233,9 @@ async function save(key, own) {
   try {
     const answer = await sendSurely("POST", own.path, { section, key: name, text: own.text });
     if (answer) sayOfOwn(answer.own_complaint);
+    if (answer && own.path === here("/own")) await refresh(); // it says which runs there are
   } catch (error) {
-    if (error instanceof Refused) say(error.message);
+    if (error instanceof Refused) say(error.message, true);
   }
   own.asked.text = own.text;
   if (unsaved.get(key) === own) unsaved.delete(key);
@@ -245,7 +273,8 @@ function show(now) {
   $("run-says").textContent = !sealed ? "After the predictions."
     : lab.is_requested && done === lab.runs.length ? "Writing tables and figures …"
     : lab.is_requested ? `${done} of ${lab.runs.length} runs`
-    : done ? `${done} of ${lab.runs.length} runs are done.` : "";
+    : done ? `${done} of ${lab.runs.length} runs are done.${lab.has_report
+      ? " Each matrix has its tables under Details." : ""}` : "";
   $("runs").hidden = !lab.runs.length;
   const runs = [...lab.runs].sort((one, other) => labelOf(one).localeCompare(labelOf(other),
     undefined, { numeric: true })); // they are made in an order that is drawn
@@ -296,12 +325,20 @@ async function refresh() {
   }
 }
 
+// What a hand-in lacks, as a way to it: that nothing is there needs no words below "missing".
+function missing(line) {
+  const [text, field] = ofAnswer(line.replace(/: nothing there\b.*$/s, ": "));
+  const label = text.replace(/^results: |:\s*$| \(\.\/lab [^)]*\)/g, "");
+  return el("li", {}, field ? el("button", { type: "button", className: "plain",
+    textContent: label, onclick: () => field.focus() }) : label);
+}
+
 async function handIn(asItIs) {
   await saveAll();
   const { left, is_handed_in } = await sendSurely("POST", here("/hand-in"), { as_it_is: asItIs });
   $("left").hidden = is_handed_in;
   $("left").replaceChildren(el("b", { textContent: "Still missing:" }),
-    el("ul", {}, ...left.map(line => el("li", { textContent: withQuestion(line) }))),
+    el("ul", {}, ...left.map(missing)),
     el("button", { type: "button", className: "button", textContent: "Hand in as it is",
       onclick: () => act($("hand-in"), () => handIn(true)) }));
   if (is_handed_in) $("live").textContent = "Handed in.";

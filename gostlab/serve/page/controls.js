@@ -309,9 +309,11 @@ export function showControls() {
   $("several").checked = question.repeat > 1;
   $("seed").value = question.seed;
   $("duration").value = durationS();
-  const preset = offered.presets[question.preset < 0 ? -question.preset - 1 : question.preset];
-  $("preset-name").textContent = question.preset < 0 ? "Your own question" : preset.title;
-  $("preset-text").textContent = question.preset < 0 ? `Began as “${preset.title}”` : preset.text;
+  const at = question.preset, isPreset = at !== null && at >= 0;
+  const preset = at === null ? null : offered.presets[isPreset ? at : -at - 1];
+  $("preset-name").textContent = isPreset ? preset.title : "Your own question";
+  $("preset-text").textContent = isPreset ? preset.text
+    : preset ? `Began as “${preset.title}”` : "Began with a link";
   [...$("preset-list").children].forEach((item, i) =>
     item.firstElementChild.setAttribute("aria-current", i === question.preset));
   showLegs();

@@ -30,7 +30,11 @@ export function buildExports(finished) {
 
 function choose(name) { form = name; showCode(); }
 
-export function takeExports(accepted) { exported = accepted; showCode(); }
+export function takeExports(accepted) {
+  exported = accepted;
+  $("as").classList.remove("none-yet");
+  showCode();
+}
 
 async function showCode() {
   for (const button of $("tabs").children) {

@@ -56,7 +56,7 @@ function end() {
   active = null;
   document.body.classList.remove("running", "stale", "away");
   $("cancel").hidden = true;
-  $("pin").disabled = false;
+  $("pin").disabled = !now;
 }
 
 function take(accepted) {
@@ -87,6 +87,7 @@ function finish(answer) {
   const curves = active.curves;
   end();
   curves.complete = true;
+  $("pin").disabled = false;
   const again = now && now.answer.folder === answer.folder && now.answer.runs === answer.runs;
   now = new Finished(curves, answer);
   if (again) ghost = null;

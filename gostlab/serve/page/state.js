@@ -6,6 +6,7 @@ const OMITTED = { profile: "plain-100ms", topology: "dumbbell", sample: "50ms", 
 const DEFAULTS = { profile: "plain-100ms", topology: "dumbbell", duration: "10s", sample: "50ms" };
 const RESERVED = ["flows", "seed", "repeat", "token"];
 
+// The preset is a number, below 0 after a change, and null if an address held the question.
 export const question = { settings: {}, flows: [], seed: 1, repeat: 1, preset: 0 };
 
 export function loadPreset(preset, index) {
@@ -16,7 +17,7 @@ export function loadPreset(preset, index) {
 
 // What was changed is no preset any more; which one it began as is still known.
 export function changed() {
-  if (question.preset >= 0) question.preset = -question.preset - 1;
+  if (question.preset !== null && question.preset >= 0) question.preset = -question.preset - 1;
 }
 
 export const isTcp = flow => !["ping", "udp"].includes(flow.kind || "tcp");
@@ -104,6 +105,6 @@ export function readAddress(search) {
   const whole = name => Math.max(1, parseInt(params.get(name), 10) || 1);
   question.seed = whole("seed");
   question.repeat = whole("repeat");
-  question.preset = -1;
+  question.preset = null;
   return question.flows.length > 0;
 }

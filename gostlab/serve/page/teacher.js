@@ -140,14 +140,23 @@ async function showPredictions() {
   document.documentElement.dataset.sealed = all.students;
 }
 
+// The grader's table keeps its columns; what it says below is sentences, and may be long.
+function showPrinted(lines) {
+  const end = lines.findIndex(line => /^\d+ graded/.test(line));
+  const rows = end < 0 ? lines.length : end;
+  $("printed").replaceChildren(el("pre", { tabIndex: 0, textContent: lines.slice(0, rows)
+    .join("\n") }), ...lines.slice(rows).map(line => el("p", { className: "small",
+    textContent: line })));
+  $("printed").hidden = false;
+}
+
 async function grade() {
   $("grade").disabled = true;
   $("live").textContent = "Grading …";
   try {
     const name = encodeURIComponent($("lab").value);
     const { printed, tables } = await send("POST", `/teacher/labs/${name}/grades`);
-    $("printed").textContent = printed.trim();
-    $("printed").hidden = false;
+    showPrinted(printed.trim().split("\n"));
     $("tables").replaceChildren(...tables.map(table => el("a", { className: "button",
       href: `/teacher/labs/${name}/grades/${table}`, textContent: table, download: table })));
     $("live").textContent = "Graded.";
