@@ -10,9 +10,8 @@ import ctypes
 import os
 import platform
 import signal
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -26,7 +25,7 @@ WALL = 0x40000000  # <linux/wait.h>: threads, too
 # Offset of a call's number for PTRACE_PEEKUSER, and the numbers of the calls that accept
 # connections or receive datagrams.
 ORIG_RAX, ACCEPTS, RECEIVES = 15 * 8, frozenset({43, 288}), frozenset({45})
-LOOK_S = 0.0005
+CHECK_S = 0.05  # interval between two checks while nothing happens
 
 libc.ptrace.restype = ctypes.c_long
 
@@ -45,6 +44,16 @@ def ptrace(request: int, pid: int, address: int = 0, data: int = 0) -> int:
     if result == -1 and ctypes.get_errno():
         raise_on_failure(result, "ptrace")
     return result
+
+
+@contextmanager
+def blocked_signal(number: signal.Signals) -> Iterator[None]:
+    """Keep a signal pending for this thread, which may wait for it."""
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
 
 @dataclass
@@ -73,12 +82,16 @@ class HeldServer:
         `check` may raise an error that ends the waiting. Raises OSError, or ProcessLookupError if
         the server ends before.
         """
+        with blocked_signal(signal.SIGCHLD):
+            self._continue_to_call(check)
+
+    def _continue_to_call(self, check: Callable[[], None]) -> None:
         entering = True
         while True:
             stopped_pid, status = os.waitpid(self.pid, os.WNOHANG | WALL)
             if not stopped_pid:
-                check()
-                time.sleep(LOOK_S)
+                if signal.sigtimedwait([signal.SIGCHLD], CHECK_S) is None:
+                    check()
                 continue
             if not os.WIFSTOPPED(status):
                 self.traced = False

@@ -26,6 +26,7 @@ from gostlab.install.landlock import libc, raise_on_failure
 if TYPE_CHECKING:
     from mininet.topo import Topo
 
+THIS_NAMESPACE = "/proc/thread-self/ns/net"
 CLONE_NEWNET = 0x40000000  # <linux/sched.h>
 TT_READ_ON = 0x676F7374  # the lab's prctl(2) option (arch/um/kernel/readon.c)
 # As many nodes as the default topology and two flows of a dumbbell need.
@@ -37,26 +38,38 @@ TYPED_FOR_LINKS = re.compile(
 )
 
 
+# Open files of the namespaces that this process's threads hold, by thread.
+held_namespaces: dict[int | Path, int] = {}
+
+
 @contextlib.contextmanager
 def entered_namespace(namespace: int | Path) -> Iterator[None]:
     """Enter the network namespace of a process or a file: this thread, and what it starts.
 
     Raises OSError.
     """
-    old_namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    old_namespace = os.open(THIS_NAMESPACE, os.O_RDONLY)
     try:
-        path = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
-        new_namespace = os.open(path, os.O_RDONLY)
-        try:
-            raise_on_failure(libc.setns(new_namespace, CLONE_NEWNET), "setns")
+        if namespace in held_namespaces:
+            enter_namespace(held_namespaces[namespace])
+        else:
+            path = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
+            new_namespace = os.open(path, os.O_RDONLY)
             try:
-                yield
+                enter_namespace(new_namespace)
             finally:
-                raise_on_failure(libc.setns(old_namespace, CLONE_NEWNET), "setns")
+                os.close(new_namespace)
+        try:
+            yield
         finally:
-            os.close(new_namespace)
+            enter_namespace(old_namespace)
     finally:
         os.close(old_namespace)
+
+
+def enter_namespace(descriptor: int) -> None:
+    """Enter the network namespace of an open file. Raises OSError."""
+    raise_on_failure(libc.setns(descriptor, CLONE_NEWNET), "setns")
 
 
 @contextlib.contextmanager
@@ -169,11 +182,16 @@ class NamespaceThread(threading.Thread):
         """Hold the namespace until `end`."""
         try:
             raise_on_failure(libc.unshare(CLONE_NEWNET), "unshare")
+            namespace = os.open(THIS_NAMESPACE, os.O_RDONLY)
         except OSError as error:
             self._error = error
-            self._ended.set()
+            self._entered.set()
+            return
+        held_namespaces[threading.get_native_id()] = namespace
         self._entered.set()
         self._ended.wait()
+        del held_namespaces[threading.get_native_id()]
+        os.close(namespace)
 
     def end(self) -> None:
         """Leave the namespace soon; it ends with its interfaces and qdiscs."""

@@ -3,12 +3,14 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Any
 
 from gostlab.guest.network import BackgroundCommand, Network
+from gostlab.guest.probes import netlink
 from gostlab.install.locate import TunnelBinary
 from gostlab.registry.tunnels import tunnel_kind
 from gostlab.spec.flow import FlowSpec
@@ -344,13 +346,16 @@ def last_line_note(log: Path) -> str:
 
 def listening_ports(network: Network, node: str, protocol: str) -> set[int]:
     """Return the ports of a protocol (tcp or udp) on which a node listens."""
-    state = " 0A " if protocol == "tcp" else " 07 "
-    tables = [Path(f"/proc/{network.pid(node)}/net/{name}") for name in (protocol, f"{protocol}6")]
+    pid = network.pid(node)
+    if protocol == "tcp":
+        # The kernel goes through all of its sockets for a line of /proc/net/tcp.
+        with closing(netlink.open_in(pid, netlink.NETLINK_SOCK_DIAG)) as link:
+            return netlink.read_listening_ports(link)
     return {
         int(line.split()[1].rpartition(":")[2], 16)
-        for table in tables
+        for table in (Path(f"/proc/{pid}/net/{name}") for name in (protocol, f"{protocol}6"))
         for line in table.read_text(encoding="ascii").splitlines()
-        if state in line
+        if " 07 " in line
     }
 
 
@@ -364,7 +369,7 @@ def wait_until_listening(
 ) -> None:
     """Wait until a node listens on all ports. Raises TunnelError, also what `alive` raises."""
     deadline = time.monotonic() + patience_s
-    while missing := set(ports) - listening_ports(network, node, protocol):
+    while ports and (missing := set(ports) - listening_ports(network, node, protocol)):
         if time.monotonic() >= deadline:
             raise TunnelError(
                 f"{node}: nothing listens on {protocol} port {min(missing)} after"

@@ -74,8 +74,9 @@ def test_packets_of_a_slot_leave_together_and_no_faster_than_the_slots_send(lab:
     path = path_with(slot={"min_ms": 8.0, "max_ms": 8.0, "packets": 16})
     done = lab.run(describe(path, BACK, duration_s=4.0))
 
-    # 16 packets of 1448 bytes each 8 ms.
-    assert done.goodput_bps == pytest.approx(16 * 1448 * 8 / 0.008, rel=0.02)
+    # 16 packets of 1448 bytes each 8 ms, after the slow start.
+    most_bps = 16 * 1448 * 8 / 0.008
+    assert 0.95 * most_bps <= done.goodput_bps <= most_bps
     assert done.verdicts["slot_pkts_forward"] == "ok"
     # An idle packet waits for the next slot.
     assert done.verdicts["idle_rtt_before"] == "ok"

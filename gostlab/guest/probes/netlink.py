@@ -166,6 +166,12 @@ def read_tcp_sockets(link: socket.socket) -> Iterator[SocketMessage]:
     return socket_messages(_dump(link, TCPDIAG_GETSOCK, OF_ALL_FAMILIES))
 
 
+def read_listening_ports(link: socket.socket) -> set[int]:
+    """Return the ports on which TCP sockets of a namespace listen."""
+    bodies = _dump(link, TCPDIAG_GETSOCK, struct.pack("=3xB48xII", 0, 1 << TCP_LISTEN, 0))
+    return {struct.unpack_from("!H", body, 4)[0] for body in bodies}
+
+
 @dataclass(frozen=True, slots=True)
 class FixedParts:
     """Represent the parts of a message that are equal in all messages of its layout."""
