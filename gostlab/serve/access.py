@@ -51,7 +51,7 @@ HEADERS = (
 )
 # What is served without a token: nothing that says who runs what.
 OPEN_PATHS = ("/favicon.ico",)
-OPEN_IN_CLASS = ("/class", "/class/join")
+OPEN_IN_CLASS = ("/class", "/class/join", "/class/me")
 OPEN_FOLDER = "/page/"  # the page's files
 OWNER, STUDENT = "gostlab.owner", "gostlab.student"  # keys of an ASGI scope
 # Concurrent requests of a student; the owner has four times as many, and all who have not joined.

@@ -173,7 +173,9 @@ class ClassRoutes:
         return await run_in_threadpool(self._work.open, student, lab)
 
     async def me(self, request: Request) -> Response:
-        student = self.student(request)
+        student: str = request.scope[STUDENT]
+        if not student:  # nobody yet, or the teacher: the page asks for name and code
+            return Response(status_code=204)
         pupil = self._course.roster.find_by_identifier(student)
         name = pupil.display_name if pupil else student
 

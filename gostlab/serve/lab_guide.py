@@ -162,8 +162,9 @@ def render_inline(parser: MarkdownIt, children: Sequence[Token]) -> str:
 
 
 def capitalized(html: str) -> str:
+    """Return a sentence with a capital, except before a variable of one letter, like p."""
     text = HOW.sub("", html, count=1)
-    return text[:1].upper() + text[1:]
+    return text[:1].upper() + text[1:] if text[1:2].isalpha() else text
 
 
 # -- commands as questions of the page with knobs

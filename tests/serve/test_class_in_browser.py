@@ -47,7 +47,7 @@ def page(browser: Browser, server: ServerProcess) -> Iterator[Browser]:
     browser.get(f"{server.origin}/class")
     browser.delete_all_cookies()
     browser.get("about:blank")
-    browser.complaints()  # a page that has not joined yet is answered 403
+    browser.complaints()
 
 
 def join(page: Browser, server: ServerProcess, course: ClassFile, student: str) -> None:
@@ -141,6 +141,19 @@ def test_three_students_and_their_teacher(
     click(page, "#grade")
     page.until(f"{SET}.graded === '{LAB}'")
     assert "2 graded, 1 missing" in page.look("document.getElementById('printed').textContent")
+
+
+def test_who_has_not_joined_is_asked_to_join_and_the_console_says_nothing(
+    page: Browser, server: ServerProcess
+) -> None:
+    page.open(f"{server.origin}/class")
+    page.until(f"{SET}.state === 'joining'")
+    page.open(f"{server.origin}/teacher?{server.token}")
+    page.until(f"{SET}.state === 'shown'")
+    page.open(f"{server.origin}/class")  # the teacher looks at what students see
+    page.until(f"{SET}.state === 'joining'")
+    assert page.look("document.activeElement.id") == "name"
+    assert page.complaints() == []
 
 
 def test_what_is_refused_is_said_where_the_student_is(

@@ -46,6 +46,12 @@ def test_the_page_with_knobs_takes_the_path_of_every_lab(lab: CourseLab) -> None
         parse_question({"settings": {**settings, "flows": FLOWS}, "seed": 1, "repeat": 1})
 
 
+def test_a_variable_keeps_its_letter() -> None:
+    hows = [how for lab in LABS for how in split_guide(lab).instructions.values()]
+    assert any(how.startswith("p = ") for how in hows)
+    assert not any(how.startswith("P = ") for how in hows)
+
+
 def test_the_questions_name_no_sheet_that_the_page_does_not_have() -> None:
     assert not any("sheet" in split_guide(lab).questions for lab in LABS)
 

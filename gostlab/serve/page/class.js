@@ -114,6 +114,7 @@ async function join(event) {
 
 async function start() {
   const me = await sendSurely("GET", "/class/me");
+  if (!me) { showJoin(); return; }
   $("join").hidden = true;
   $("joined").hidden = false;
   $("who").textContent = me.name;
