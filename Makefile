@@ -63,7 +63,7 @@ beside-unit:
 	printf '\n%s\n' "$$said"; exit $$status
 
 bench:
-	@./lab setup --with bench
+	@./lab setup --with bench --with dask
 	@$(PYTHON) -m tools.bench
 
 # First whether the path has its rate, delay and loss, then whether congestion controls behave on it

@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab_command import said_by
 from tools.bench import __main__ as bench
-from tools.bench import compare_commits, packet_cost
+from tools.bench import compare_commits, packet_cost, warm_lab
 from tools.bench.metrics import BenchMetric, meets
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +74,23 @@ def test_an_unknown_commit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(RuntimeError, match="no-such-commit: git does not have it"):
         compare_commits.check_out("no-such-commit")
     assert not (tmp_path / "versions" / "no-such-commit").exists()
+
+
+def test_one_run_has_the_class_the_cluster_and_the_machine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {"lab", "page", "class", "dask"} <= set(bench.PARTS)
+    part = {"one": lambda _bench: [BenchMetric("a load", "×", "≤ 1.5", [1.0])]}
+    monkeypatch.setattr(bench, "PARTS", part)
+    monkeypatch.setattr(sys, "argv", ["tools.bench", "--repeat", "1"])
+    assert bench.main() == 0
+    first, _, head, *_ = capsys.readouterr().out.splitlines()
+    assert bench.machine_label() in first and head.startswith("| what |")
+
+
+def test_a_first_sample_is_that_of_the_file_which_is_flushed_at_each(tmp_path: Path) -> None:
+    sampler = (ROOT / "gostlab/guest/probes/sampler.py").read_text("utf-8")
+    assert f'self._files["{Path(warm_lab.SAMPLES).stem}"].flush()' in sampler
 
 
 def test_the_page_has_every_row_and_counts_the_targets() -> None:

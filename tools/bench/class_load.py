@@ -217,12 +217,20 @@ def measure_class(bench: Bench) -> list[BenchMetric]:
         )
         for kill in (False, True)
     )
-    tried_s = [try_s(1, bench.folder(), f"{rate}mbit")[1] for rate in RATES]
-    ratio = steady.cpu_s / max(1, steady.answered) / statistics.fmean(tried_s)
-    over = BenchMetric(f"{name}: CPU time per answer, over ./lab try's", "×", "", [ratio])
+    tried = [try_s(1, bench.folder(), f"{rate}mbit") for rate in RATES]
+    wall_s, cpu_s = (statistics.fmean(times_s) for times_s in zip(*tried, strict=True))
+    waits_s = statistics.quantiles(steady.waits_s, n=20)
+    ratios = [
+        ("wait for an answer, p50", waits_s[9] / wall_s),
+        ("wait for an answer, p95", waits_s[18] / wall_s),
+        ("CPU time per answer", steady.cpu_s / max(1, steady.answered) / cpu_s),
+    ]
     return [
         *metrics_of(steady, name),
-        print_metric(over),
+        *(
+            print_metric(BenchMetric(f"{name}: {what}, over ./lab try's", "×", "", [ratio]))
+            for what, ratio in ratios
+        ),
         *metrics_of(killed, f"{name}, the server killed after {FOR_S / 2:g} s"),
     ]
 

@@ -27,6 +27,7 @@ RATES = {"10mbit": "10 Mbit/s", "50mbit": "50 Mbit/s", "100mbit": "100 Mbit/s"}
 MAX_WAIT_S = 120.0
 SEVERAL_RUNS = 40
 LOAD_S = 10
+SAMPLES = "hosts.jsonl"  # the sampler flushes it at each sample, and the other files in blocks
 ASKED = ("--rate", "5mbit", "--for", "1s", "--cc", "cubic", "--machine", "sandbox")
 
 
@@ -118,9 +119,7 @@ def timed(run: gostlab.Run, results: Path, execute: Callable[[], gostlab.Result]
     """Execute a run, and return how long its answer took."""
     folder = results / run.description.experiment / run.description.name
     first: list[float] = []
-    watcher = threading.Thread(
-        target=watch_samples, args=(folder / "sockets.jsonl", first), daemon=True
-    )
+    watcher = threading.Thread(target=watch_samples, args=(folder / SAMPLES, first), daemon=True)
     watcher.start()
     began_s = time.monotonic()
     result = execute()
