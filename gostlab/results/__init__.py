@@ -64,6 +64,8 @@ EPOCHS = (
     " bytes and seconds of a measured part are of one interval, a udp flow's its receiver's;"
     " the relay's TLS ClientHello is as large as GOST's;"
     " flows start, and paths change, at their instant and not up to a millisecond after it",
+    "namespaces are made before a seed's random numbers begin, and several flows' connections by"
+    " events; the idle path is pinged by the run itself, after a load until its queue has drained",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy of the experiment's file in its results folder
