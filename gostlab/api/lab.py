@@ -31,7 +31,7 @@ class Lab:
     bit. Runs with the kernel, the congestion-control modules, the memory and the CPU costs of the
     last run find one; any other boots its own.
 
-    A waiting sandbox uses no CPU time and about 55 MB of memory. There are at most two for each
+    A waiting sandbox uses no CPU time and about 60 MB of memory. There are at most two for each
     CPU: one for the next run, and one that is copied in place of another boot. They end 30 s after
     the last run, at `close`, and with this process, however that ends.
     What is installed is looked for once: a GOST that is added later is not seen.

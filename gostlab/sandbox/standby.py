@@ -4,7 +4,7 @@
 A standby guest has booted and imported everything, and waits at its held call (held_syscall) for
 a run. It stands still in one system call of the host: it uses no CPU time, and its virtual clock
 does not move, so that its run has the same samples as that of a guest that has just booted. Its
-memory is what it has touched, about 55 MB.
+memory is what it has touched, about 60 MB.
 
 Where the kernel can copy itself, one of them is a template: it executes no run, and the other
 standby guests are copies of it (gostlab.sandbox.guest_cloning), which cost a tenth of a boot. A run
