@@ -8,7 +8,10 @@ from typing import Any
 
 
 def write_json(path: Path, value: Any, *, to_disk: bool = True) -> None:
-    """Write an indented JSON file atomically and sync it to disk. Raises OSError."""
+    """Write an indented JSON file atomically. Raises OSError.
+
+    to_disk  whether to wait until its content is on the disk
+    """
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     write_whole(path, f"{text}\n", to_disk=to_disk)
 
