@@ -506,19 +506,24 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     quarter = len(seen) // 4
     quarters = seen[quarter : 2 * quarter], seen[-quarter:]
     found = {key: [min(row[key] for row in part) for part in quarters] for key in seen[0]}
-    most = [max(row["processes"] for row in part) for part in quarters]
     zombies = [each for each in zombies_of_ours() if each.pid not in dead_before]
     print(
         f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; the least of the second and"
-        f" of the last quarter: {found}; most processes: {most}; zombies left: {len(zombies)}"
+        f" of the last quarter: {found}; zombies left: {len(zombies)}"
     )
     assert not zombies
     # A leak of one per run is half of all runs, which is how many lie between the two quarters. A
-    # run has three namespaces, which it makes after it has begun.
-    most_more = {"descriptors": 2, "namespaces": 4, "memory_files": 2, "resident_mib": 4}
+    # run has three namespaces, which it makes after it has begun, and up to 26 processes: of eight
+    # runs a quarter may hold looks at the busiest moments alone.
+    most_more = {
+        "descriptors": 2,
+        "processes": 20,
+        "namespaces": 4,
+        "memory_files": 2,
+        "resident_mib": 4,
+    }
     for key, more in most_more.items():
         assert found[key][1] <= found[key][0] + more, (key, found)
-    assert most[1] <= 2 * most[0], most
 
 
 HOSTILE = """\
