@@ -21,6 +21,7 @@ from gostlab.errors import IS_BUNDLED
 from gostlab.guest.network import NetworkError
 from gostlab.install.locate import OwnProgram, TunnelBinary, file_sha256
 from gostlab.install.parts_json import PartsJson
+from gostlab.registry.congestion_controls import shipped_controls
 from gostlab.registry.folders import FIRST_IN_ROOT
 from gostlab.registry.iperf3_versions import SYSTEM
 from gostlab.registry.qdiscs import bottleneck_kinds
@@ -148,6 +149,7 @@ def is_own_root() -> bool:
 def read_constants() -> None:
     """Read what the results say of every run alike, so that a sandbox that waits has read it."""
     kernel_config()
+    shipped_controls()
     for iperf3 in sorted(Path(FIRST_IN_ROOT).parent.glob("iperf3/*/iperf3")):
         file_sha256(iperf3)
     with suppress(NetworkError):

@@ -42,29 +42,46 @@ TYPED_FOR_LINKS = re.compile(
 held_namespaces: dict[int | Path, int] = {}
 
 
+class EnteredNamespace(threading.local):
+    """The open file of the namespace that a thread is in; None: it has entered none yet."""
+
+    descriptor: int | None = None
+
+
+entered = EnteredNamespace()
+
+
 @contextlib.contextmanager
 def entered_namespace(namespace: int | Path) -> Iterator[None]:
     """Enter the network namespace of a process or a file: this thread, and what it starts.
 
-    Raises OSError.
+    A thread's own namespace stays open for the next time. Raises OSError.
     """
-    old_namespace = os.open(THIS_NAMESPACE, os.O_RDONLY)
-    try:
-        if namespace in held_namespaces:
-            enter_namespace(held_namespaces[namespace])
-        else:
-            path = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
-            new_namespace = os.open(path, os.O_RDONLY)
-            try:
-                enter_namespace(new_namespace)
-            finally:
-                os.close(new_namespace)
+    if entered.descriptor is None:
+        entered.descriptor = os.open(THIS_NAMESPACE, os.O_RDONLY)
+    old_namespace = entered.descriptor
+    with opened_namespace(namespace) as new_namespace:
+        enter_namespace(new_namespace)
+        entered.descriptor = new_namespace
         try:
             yield
         finally:
             enter_namespace(old_namespace)
+            entered.descriptor = old_namespace
+
+
+@contextlib.contextmanager
+def opened_namespace(namespace: int | Path) -> Iterator[int]:
+    """Open the network namespace of a process or a file, unless a thread holds it open."""
+    if namespace in held_namespaces:
+        yield held_namespaces[namespace]
+        return
+    path = namespace if isinstance(namespace, Path) else f"/proc/{namespace}/ns/net"
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
     finally:
-        os.close(old_namespace)
+        os.close(descriptor)
 
 
 def enter_namespace(descriptor: int) -> None:

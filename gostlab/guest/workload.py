@@ -44,7 +44,6 @@ from gostlab.spec.run_spec import RunSpec
 # Time that iperf3 may take beyond its load, on the run's clock: it connects n streams, and drains
 # its queue at the end, over a path that may be long.
 GRACE_S, GRACE_ROUND_TRIPS = 60.0, 10
-POLL_S = 0.1
 # Time that a server may take to write its report after all clients have theirs.
 SERVER_PATIENCE_S = 10.0
 SHELL_SIGNALLED = 128  # a shell adds this to the number of the signal that ended its command
@@ -320,6 +319,9 @@ class Timeline:
         self._alarm = TimerFd()
         undo.callback(self._alarm.close)
         self._endings.register(self._alarm.descriptor, select.POLLIN)
+        for process in (*context.tunnel.ends.values(), *servers.values()):
+            if process.poll() is None:
+                self._watch(process.pid)
         # Start and end of each flow, seconds from the start of the load.
         self.ends: dict[str, tuple[float, float]] = {}
         self._to_begin = [context.begin] if held else []
@@ -361,12 +363,17 @@ class Timeline:
             process = context.start(client_of(context, flow))
             self._undo.callback(stop_process, process)
             started_s = self.now_s
-        ending = os.pidfd_open(process.pid)
-        self._undo.callback(os.close, ending)
+        ending = self._watch(process.pid)
         # An http flow's duration is its maximum.
         max_s = flow.duration_s + (0.0 if flow.traffic.until_done else grace_s(context.run, flow))
         self._active[ending] = ActiveFlow(flow, process, ending, started_s, started_s + max_s)
+
+    def _watch(self, pid: int) -> int:
+        """Return a file descriptor that becomes readable, and wakes, when a process ends."""
+        ending = os.pidfd_open(pid)
+        self._undo.callback(os.close, ending)
         self._endings.register(ending, select.POLLIN)
+        return ending
 
     def _change(self, change: ChangeSpec) -> None:
         """Apply a change of the path, and record a row for every device that took it."""
@@ -379,18 +386,21 @@ class Timeline:
     def _ended(self) -> list[ActiveFlow]:
         """Return the flows that have ended, each known to the instant.
 
-        Waits until the next flow or change is due, a flow ends, or the polling interval is over.
+        Waits until the next flow or change is due, a process ends, or a flow is overdue.
         """
         due_s = [self._due_s[flow.name] for flow in self._waiting[:1]]
         due_s += [0.0 for _ in self._to_begin]
         due_s += [change.at_s for change in self._changes[:1]]
+        due_s += [active.overdue_s for active in self._active.values()]
         self._alarm.set([self.started_s + instant for instant in due_s])
-        readable = [descriptor for descriptor, _ in self._endings.poll(1000 * POLL_S)]
+        readable = [descriptor for descriptor, _ in self._endings.poll()]
+        for ended in readable:  # each wakes once
+            if ended != self._alarm.descriptor:
+                self._endings.unregister(ended)
         return [self._active[ended] for ended in readable if ended in self._active]
 
     def _record_end(self, active: ActiveFlow) -> None:
         """Record the end of a flow. Raises TrafficError if it failed."""
-        self._endings.unregister(active.ending)
         del self._active[active.ending]
         flow = active.flow
         self.ends[flow.name] = active.started_s, self.now_s

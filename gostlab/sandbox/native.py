@@ -44,6 +44,7 @@ def start_run(run: RunSpec, folder: Path, parts: PartsJson, commit: str | None) 
         **os.environ,
         **QUICK_IMPORTS,
         "PYTHONPATH": PYTHON_PATH,
+        "PYTHONSAFEPATH": "1",  # the folder that one is in may be of another checkout
         **plugin_environ(run, PYTHON_PATH, [str(path) for path in plugins.values()]),
         "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),
     }

@@ -182,7 +182,7 @@ def make_bundle(root: GuestRoot, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as scratch:
         part = Path(scratch) / "bundle"
-        argv, environ = root.python("-m", "gostlab.sandbox.python_bundle", part)
+        argv, environ = root.python("-P", "-m", "gostlab.sandbox.python_bundle", part)
         # Other packages' plugins are not among the lab's modules.
         environ |= {"PYTHONPATH": HOST_PYTHON_PATH, **QUICK_IMPORTS, PLUGINS: "[]"}
         subprocess.run(argv, env=environ, capture_output=True, check=True)

@@ -31,7 +31,7 @@ def open_shell(run: RunSpec, parts: Parts) -> int:
         if run.machine == "native":
             (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
             environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
-            command = [sys.executable, "-m", PROMPT, str(folder)]
+            command = [sys.executable, "-P", "-m", PROMPT, str(folder)]
             return subprocess.run(command, env=environ, check=False).returncode
         keep, cpu = sandbox.visible_paths(parts), sandbox.usable_cpus()[0]
         kernel = kernel_for(run.kernel, parts)

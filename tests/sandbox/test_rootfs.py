@@ -111,6 +111,20 @@ def test_what_a_run_imports_is_kept_and_made_anew_when_a_source_changes(
     assert rootfs.bundle_folder(made) == {}
 
 
+def test_what_is_kept_is_this_labs_in_the_folder_of_another_one(
+    made: GuestRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "gostlab/__init__.py"
+    other.parent.mkdir()
+    other.write_text("raise ImportError('another checkout')")
+    monkeypatch.setattr(rootfs, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)
+
+    [folder] = rootfs.bundle_folder(made).values()
+
+    assert (folder / "gostlab/guest/run.pyc").is_file()
+
+
 def test_byte_code_of_a_lab_that_is_gone_goes_too_after_a_day(tmp_path: Path) -> None:
     """Not before: a lab in a container shares the cache, and its checkout is not seen outside. Of
     this lab's own that of another root goes.

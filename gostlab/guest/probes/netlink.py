@@ -116,12 +116,18 @@ def parse_attributes(data: bytes, at: int) -> dict[int, bytes]:
     return values
 
 
+@cache
+def _dump_request(kind: int, body: bytes) -> bytes:
+    head = struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, 1, 0)
+    return head + body
+
+
 def _dump(link: socket.socket, kind: int, body: bytes) -> list[bytes]:
     """Send a dump request and return the bodies of the answer.
 
     Raises OSError if the kernel refuses it.
     """
-    link.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, 1, 0) + body)
+    link.send(_dump_request(kind, body))
     bodies: list[bytes] = []
     while True:
         for answer, payload in _messages(link.recv(MAX_DUMP_BYTES)):

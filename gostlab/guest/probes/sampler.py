@@ -41,7 +41,9 @@ NSTAT_KEYS = (
     " IpExtInCEPkts TcpExtTCPDeliveredCE TcpExtTCPOFOQueue TcpExtTCPDSACKOfoRecv"
     " TcpExtTCPDSACKIgnoredOld TcpExtTCPDSACKIgnoredNoUndo"
 ).split()
+MAX_RECEIVERS_INTERVAL_S = 1.0
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 # Counters of a leg's sending sockets, summed from their last tcp_info.
 COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
@@ -66,27 +68,35 @@ def format_row(texts: Mapping[str, object]) -> str:
     return text % tuple(["null" if value is None else value for value in values(texts)])
 
 
-class HostFile:
-    """A file of /proc/net of a process's host, kept open: reopening it takes six calls."""
+def format_numbers(numbers: Mapping[str, float]) -> str:
+    """Return a JSON object of numbers as json.dumps(..., sort_keys=True) writes it."""
+    return format_row({name: repr(number) for name, number in numbers.items()})
 
-    def __init__(self, pid: int | str, name: str) -> None:
-        self._descriptor = os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
 
-    def text(self) -> bytes:
-        """Return the file's content now."""
-        return os.pread(self._descriptor, 1 << 14, 0)
+class ProcFile:
+    """A file of /proc, kept open: reopening it takes six calls."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def text(self, length: int = 1 << 14) -> bytes:
+        """Return the beginning of the file's content now."""
+        return os.pread(self._descriptor, length, 0)
 
     def close(self) -> None:
         os.close(self._descriptor)
 
 
-def cpu_seconds() -> tuple[float, float]:
-    """Return (busy, idle) seconds of this machine's CPUs since boot, from /proc/stat."""
-    with open("/proc/stat", encoding="ascii") as file:
-        numbers = [int(field) for field in file.readline().split()[1:9]]
-    ticks = os.sysconf("SC_CLK_TCK")
+def host_file(pid: int | str, name: str) -> ProcFile:
+    """Open a file of /proc/net of a process's host. Raises OSError."""
+    return ProcFile(f"/proc/{pid}/net/{name}")
+
+
+def cpu_seconds(proc_stat: ProcFile) -> tuple[float, float]:
+    """Return (busy, idle) seconds of this machine's CPUs since boot."""
+    numbers = [int(field) for field in proc_stat.text(256).split(maxsplit=9)[1:9]]
     idle = numbers[3] + numbers[4]
-    return (sum(numbers) - idle) / ticks, idle / ticks
+    return (sum(numbers) - idle) / TICKS_PER_S, idle / TICKS_PER_S
 
 
 def host_cpu_use(pid: int) -> dict[str, int]:
@@ -94,12 +104,8 @@ def host_cpu_use(pid: int) -> dict[str, int]:
 
     Raises OSError. docs/explanation/machine-model.md describes a host's CPUs.
     """
-    with closing(HostFile(pid, "host_cpu")) as file:
-        return used_in(file)
-
-
-def used_in(host_cpu: HostFile) -> dict[str, int]:
-    fields = host_cpu.text().decode("ascii").split()
+    with closing(host_file(pid, "host_cpu")) as file:
+        fields = file.text().decode("ascii").split()
     return dict(zip(fields[::2], map(int, fields[1::2]), strict=True))
 
 
@@ -116,18 +122,40 @@ def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
     return costs
 
 
-def host_cpu_time(host_cpu: HostFile) -> tuple[float, float]:
-    """Return the seconds that a host's CPUs were busy, and received packets, so far.
+class HostCpu:
+    """What the CPUs of a process's host have been busy since this object was made.
 
-    They are shares of all that the CPUs may be busy (a cpu_share's, if the host has one). Raises
-    OSError.
+    Times are shares of all that the CPUs may be busy (a cpu_share's, if the host has one).
     """
-    used = used_in(host_cpu)
-    max_ns = min(1e9 * used["cpus"], 1e6 * used.get("share_permille", math.inf))
-    return used["busy_ns"] / max_ns, used["packets_busy_ns"] / max_ns
+
+    def __init__(self, pid: int) -> None:
+        """Open the host's account. Raises OSError."""
+        used = host_cpu_use(pid)
+        self._max_ns = min(1e9 * used["cpus"], 1e6 * used.get("share_permille", math.inf))
+        names = list(used)
+        self._busy_at, self._packets_at = (
+            2 * names.index(name) + 1 for name in ("busy_ns", "packets_busy_ns")
+        )
+        self._file = host_file(pid, "host_cpu")
+        self._before = self._busy_s()
+
+    def _busy_s(self) -> tuple[float, float]:
+        fields = self._file.text().split()
+        return (
+            int(fields[self._busy_at]) / self._max_ns,
+            int(fields[self._packets_at]) / self._max_ns,
+        )
+
+    def busy_s(self) -> tuple[float, float]:
+        """Return the seconds that the CPUs were busy, and of these with received packets."""
+        busy_s, packets_s = self._busy_s()
+        return round(busy_s - self._before[0], 6), round(packets_s - self._before[1], 6)
+
+    def close(self) -> None:
+        self._file.close()
 
 
-def tcp_memory_pages(sockstat: HostFile) -> int:
+def tcp_memory_pages(sockstat: ProcFile) -> int:
     """Return the pages of TCP memory of a host now, or of this machine without a pool per host."""
     fields = sockstat.text().partition(b"TCP:")[2].split()
     return int(fields[fields.index(b"mem") + 1])
@@ -135,14 +163,15 @@ def tcp_memory_pages(sockstat: HostFile) -> int:
 
 def read_nstat(pid: int) -> dict[str, int]:
     """Return the TCP counters of a process's network namespace, named as nstat names them."""
-    counters: dict[str, int] = {}
+    counters: dict[str, str] = {}
     for name in ("snmp", "netstat"):
-        lines = Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii").splitlines()
+        with closing(host_file(pid, name)) as file:
+            lines = file.text().decode("ascii").splitlines()
         for head, values in zip(lines[::2], lines[1::2], strict=True):
-            prefix, _, names = head.partition(":")
-            for key, value in zip(names.split(), values.partition(":")[2].split(), strict=True):
-                counters[prefix + key] = int(value)
-    return {key: counters[key] for key in NSTAT_KEYS if key in counters}
+            prefix, *names = head.split()
+            prefix = prefix.removesuffix(":")
+            counters |= zip([prefix + name for name in names], values.split()[1:], strict=True)
+    return {key: int(counters[key]) for key in NSTAT_KEYS if key in counters}
 
 
 class LinkTraffic(NamedTuple):
@@ -225,6 +254,38 @@ class CounterSnapshot:
         return sums
 
 
+@dataclass
+class Receivers:
+    """The hosts whose sockets only receive, which are read now and then: none of them has a row.
+
+    Their counters and congestion controls are results, which the samples between do not change.
+    """
+
+    hosts: frozenset[str]
+    interval_s: float
+    _due_s: float = 0.0
+
+    @classmethod
+    def of(cls, run: RunSpec, legs: Sequence[TunnelLeg]) -> Self:
+        """Find the hosts: only of iperf3's flows is it known that their receivers send no data."""
+        flows = {flow.name: flow for flow in run.flows}
+        hosts = {node for leg in legs for node in (leg.near, leg.far)}
+        for leg in legs:
+            flow = flows[leg.flow]
+            sender = leg.near if SENDING_END[flow.direction] == "near" else leg.far
+            hosts -= {sender} if flow.traffic.by_iperf3 else {leg.near, leg.far}
+        # each flow's sockets are seen twice
+        shortest_s = min(flow.duration_s for flow in run.flows)
+        return cls(frozenset(hosts), min(MAX_RECEIVERS_INTERVAL_S, shortest_s / 2))
+
+    def left_out(self, at_s: float) -> frozenset[str]:
+        """Return the hosts that a sample at an instant leaves out."""
+        if at_s < self._due_s:
+            return self.hosts
+        self._due_s = at_s + self.interval_s
+        return frozenset()
+
+
 def hosts_counted(run: RunSpec) -> list[str]:
     """Return the hosts whose links are counted."""
     flows = [flow for flow in run.flows if flow.traffic.is_counted]
@@ -250,6 +311,7 @@ class Probes:
         # measured part of the load by flow, and of all flows together ("")
         parts = {"": run.measured_s(), **{flow.name: run.measured_s(flow) for flow in run.flows}}
         self._parts = parts if run.measures_part else {}
+        self._nstat_at_end: dict[str, dict[str, int]] = {}  # until then empty
         self._edges = sorted({at_s for part in self._parts.values() for at_s in part if at_s > 0})
         self._counts: dict[float, CounterSnapshot] = {}  # counters by edge of a measured part
         # The run's name of a congestion control by the kernel's, if they differ.
@@ -266,16 +328,17 @@ class Probes:
         self._pausing = {flow.name for flow in run.flows if flow.pauses}
         self._legs_by_position = legs_by_position(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
+        self._receivers = Receivers.of(run, tunnel.legs)
         self._pids = {node: network.pid(node) for node in network.nodes}
         self._links = {
             host: {end.name for end in network.interfaces if end.node == host}
             for host in hosts_counted(run)
         }
         paying = self._hosts if run.host_cpus else []
-        self._cpus = {node: HostFile(self._pids[node], "host_cpu") for node in paying}
-        self._cpus_before = {node: host_cpu_time(file) for node, file in self._cpus.items()}
+        self._cpus = {node: HostCpu(self._pids[node]) for node in paying}
+        self._proc_stat = ProcFile("/proc/stat")
         pools = self._hosts if has_own_tcp_memory(run) else [""]
-        self._pools = {host: HostFile(self._pids.get(host, "self"), "sockstat") for host in pools}
+        self._pools = {host: host_file(self._pids.get(host, "self"), "sockstat") for host in pools}
         self._diag = {
             node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG)
             for node in self._hosts
@@ -320,7 +383,7 @@ class Probes:
         self._before = self._now()
         for link in self._closed.values():
             netlink.read_closed_sockets(link)  # discard what ended before the load
-        self.cpu_at_start = cpu_seconds()
+        self.cpu_at_start = cpu_seconds(self._proc_stat)
         self.started_s = time.monotonic()
         self._thread = threading.Thread(
             target=self._sample_until_stopped, name="probes", daemon=True
@@ -337,6 +400,7 @@ class Probes:
             self._thread.join()
         if self.error is not None:
             raise self.error
+        self._nstat_at_end = self._nstat()
 
     def _sample_until_stopped(self) -> None:
         try:
@@ -350,7 +414,7 @@ class Probes:
                 now_s = time.monotonic()
                 self.lateness_ms.append(1000 * (now_s - due))
                 self.longest_gap_s, last_s = max(self.longest_gap_s, now_s - last_s), now_s
-                self._sample(at_s)
+                self._sample(at_s, of_all=self._edges[:1] == [at_s])
                 if self._edges[:1] == [at_s]:
                     self._edges.pop(0)
                     self._counts[at_s] = self._now()
@@ -361,14 +425,17 @@ class Probes:
                     count + 1, int((time.monotonic() - self.started_s) / self.interval_s) + 1
                 )
             self.longest_gap_s = max(self.longest_gap_s, time.monotonic() - last_s)
-            self._sample(time.monotonic() - self.started_s)
+            self._sample(time.monotonic() - self.started_s, of_all=True)
         except BaseException as error:  # end() raises it
             self.error = error
 
-    def _sample(self, at_s: float) -> None:
+    def _sample(self, at_s: float, *, of_all: bool) -> None:
+        """Write a sample. of_all: whether its counters are a result's."""
         self._collect_closed()
+        left_out = frozenset[str]() if of_all else self._receivers.left_out(at_s)
         for node in self._hosts:
-            self._sample_sockets(at_s, node)
+            if node not in left_out:
+                self._sample_sockets(at_s, node)
         self._sampled_s = at_s
         at_text = repr(round(at_s, 6))
         for node, link in self._route.items():
@@ -424,32 +491,26 @@ class Probes:
 
     def _sample_machine(self, at_s: float) -> None:
         """Write a row of the CPU time since the load began, and of TCP's memory."""
-        busy, idle = cpu_seconds()
+        busy, idle = cpu_seconds(self._proc_stat)
         pages = {host: tcp_memory_pages(file) for host, file in self._pools.items()}
         for host, held_pages in pages.items():
             self.tcp_memory_peak_pages[host] = max(self.tcp_memory_peak_pages[host], held_pages)
         memory_mib = {host: round(held_pages * PAGE_MIB, 2) for host, held_pages in pages.items()}
-        row = {
-            "t_s": round(at_s, 6),
-            "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
-            "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
-            "tcp_memory_mib": max(memory_mib.values()),
-            **({} if "" in memory_mib else {"host_tcp_memory_mib": memory_mib}),
-            **self._work_of_hosts(),
+        texts = {
+            "t_s": repr(round(at_s, 6)),
+            "cpu_busy_s": repr(round(busy - self.cpu_at_start[0], 4)),
+            "cpu_idle_s": repr(round(idle - self.cpu_at_start[1], 4)),
+            "tcp_memory_mib": repr(max(memory_mib.values())),
         }
-        self._files["hosts"].write(json.dumps(row, sort_keys=True) + "\n")
-
-    def _work_of_hosts(self) -> dict[str, dict[str, float]]:
-        """Return the CPU time of each host since the load began."""
-        busy, packets = {}, {}
-        for node, before in self._cpus_before.items():
-            busy_s, packets_s = host_cpu_time(self._cpus[node])
-            busy[node] = round(busy_s - before[0], 6)
-            packets[node] = round(packets_s - before[1], 6)
-        return {
-            **({"host_busy_s": busy} if busy else {}),
-            **({"host_packets_s": packets} if any(packets.values()) else {}),
-        }
+        if "" not in memory_mib:
+            texts["host_tcp_memory_mib"] = format_numbers(memory_mib)
+        if self._cpus:
+            times = {node: cpu.busy_s() for node, cpu in self._cpus.items()}
+            texts["host_busy_s"] = format_numbers({node: busy for node, (busy, _) in times.items()})
+            packets = {node: packets for node, (_, packets) in times.items()}
+            if any(packets.values()):
+                texts["host_packets_s"] = format_numbers(packets)
+        self._files["hosts"].write(format_row(texts) + "\n")
 
     def _collect_closed(self) -> None:
         """Note the last message of each socket that has closed since the last call."""
@@ -577,7 +638,7 @@ class Probes:
             for key, known in self._sockets.items()
             if known
         }
-        return CounterSnapshot(sockets, self._nstat(), self._crossed())
+        return CounterSnapshot(sockets, self._nstat_at_end or self._nstat(), self._crossed())
 
     def _crossed(self) -> dict[str, LinkTraffic]:
         return {
@@ -596,6 +657,7 @@ class Probes:
             for resource in links.values():
                 resource.close()
         self._closes.close()
+        self._proc_stat.close()
 
 
 def index_of(pid: int, device: str) -> int:
