@@ -20,8 +20,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from gostlab.results import BROKEN_RECORDS, is_number, read_object, read_run, read_series
+from gostlab.results import (
+    BROKEN_RECORDS,
+    is_number,
+    read_object,
+    read_run,
+    read_series,
+    valid_rows,
+)
 from gostlab.results.rows import FlowRow, HostRow, QueueRow, SocketRow
+from gostlab.safe_read import read_lines
 from gostlab.spec.run_spec import RunSpec
 from gostlab.tcpmodel.mean_median import median
 from gostlab.tcpmodel.stepped_capacity import SteppedCapacity
@@ -733,11 +741,15 @@ def latency_of_folder(folder: Path) -> Latency | None:
         return None
 
 
+IN_ROW = b'"bottleneck"'  # in each row of a queue with this role
+
+
 def queue_delay_of_folder(folder: Path, run: RunSpec) -> Spread | None:
     """Return the queueing delay at the bottleneck of a run in its folder, None without one."""
     flow_rows = (read_object(folder / "flows.json") or {}).get("flows") or []
-    try:
-        return queue_delay_ms(run, flow_rows, read_series(folder, "queues"))
+    try:  # most rows are of other queues
+        rows = valid_rows(line for line in read_lines(folder / "queues.jsonl") if IN_ROW in line)
+        return queue_delay_ms(run, flow_rows, rows)
     except BROKEN_RECORDS:
         return None
 

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from gostlab import api
 from gostlab.errors import BadInput
@@ -47,7 +48,7 @@ class AskedQuestion:
     question: Question
     experiment: api.Experiment
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Return what is equal for equal questions: the results folder and the repetitions."""
         return f"{self.question.name}-{self.question.repetitions}"

@@ -80,7 +80,7 @@ class Question:
         greedy = [fields for fields in self.settings["flows"].values() if takes_all_rate(fields)]
         return len(greedy) > 1
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Return the name of experiment and results folder, which repetitions do not change."""
         inputs = {"settings": self.settings, "factors": self.factors, "seed": self.seed}
