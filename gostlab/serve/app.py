@@ -22,7 +22,7 @@ from gostlab.scheduler.executor import run_folder
 from gostlab.serve.access import STUDENT, AccessGuard
 from gostlab.serve.class_app import ClassRoutes, json_response
 from gostlab.serve.class_work import ClassWork
-from gostlab.serve.declarations import CLASS_SAMPLE, declarations
+from gostlab.serve.declarations import declarations
 from gostlab.serve.question_parser import parse_question, setting_named
 from gostlab.serve.run_pool import RunPool, ServedRun, TooManyWaiting
 
@@ -154,8 +154,7 @@ def make_app(pool: RunPool, token: str, port: int, work: ClassWork | None = None
     """Return the application: the routes behind their guard; `work` is a class's."""
     pages, runs = PageRoutes(), RunRoutes(pool)
     course = work.course if work else None
-    declared_json = declarations(CLASS_SAMPLE) if course else declarations()
-    offered = json_response({**declared_json, "course": course.course if course else None})
+    offered = json_response({**declarations(), "course": course.course if course else None})
 
     async def declared(_request: Request) -> Response:
         return offered

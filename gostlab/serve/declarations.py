@@ -59,9 +59,8 @@ WITH_CONTROLS = (
     *"queue ecn tunnel gost flows cc kernel duration profile topology sample changes".split(),
 )
 # A flow that has a congestion control from the left, for the fields that the page has.
-# A class shares its CPUs: with half of the samples an answer costs a sixth less.
-CLASS_SAMPLE = "100ms"
-PLAIN = {"profile": "plain-100ms", "topology": "dumbbell", "duration": "10s", "sample": "50ms"}
+# 10 s have 100 points, as many as a curve shows; with twice as many an answer takes a tenth longer.
+PLAIN = {"profile": "plain-100ms", "topology": "dumbbell", "duration": "10s", "sample": "100ms"}
 # A profile above this rate begins with FAST_RATE: ten seconds of it would take minutes.
 FAST_BPS, FAST_RATE = 300_000_000, "200mbit"
 LOAD = {"rate": "20mbit", "rtt": "40ms", "loss": "0%", "buffer": "2bdp"}
@@ -159,7 +158,6 @@ PRESETS = (
         rate="10mbit",
         buffer="1bdp",
         duration="30s",
-        sample="100ms",
     ),
     preset(
         "A server short of memory",
@@ -173,8 +171,8 @@ PRESETS = (
 )
 
 
-def declarations(sample: str = PLAIN["sample"]) -> dict[str, object]:
-    """Return all that the page's controls are made of; `sample` is the presets' interval."""
+def declarations() -> dict[str, object]:
+    """Return all that the page's controls are made of."""
     controls = [name for name in CC_COLOURS if name in known_controls()]
     controls += [name for name in known_controls() if name not in controls]
     settings = {name: field for name, field in SETTINGS.items() if name not in REFUSED_SETTINGS}
@@ -204,7 +202,7 @@ def declarations(sample: str = PLAIN["sample"]) -> dict[str, object]:
             for name, declaration in tunnel_kinds().items()
         ],
         "kernels": [SHIPPED, *declared_kernels(), *own_kernels()],
-        "presets": [with_sample(preset, sample) for preset in (*PRESETS, *profile_presets())],
+        "presets": [*PRESETS, *profile_presets()],
     }
 
 
@@ -217,14 +215,6 @@ def field_json(name: str, field: KeySchema) -> dict[str, object]:
         "default": field.default if isinstance(field.default, str) else None,
         "example": field.example,
     }
-
-
-def with_sample(preset: Mapping[str, object], sample: str) -> dict[str, object]:
-    """Return a preset with another sampling interval, unless it has one of its own."""
-    settings = preset["settings"]
-    assert isinstance(settings, dict)
-    changed = {"sample": sample} if settings["sample"] == PLAIN["sample"] else {}
-    return {**preset, "settings": {**settings, **changed}}
 
 
 def profile_presets() -> list[dict[str, object]]:

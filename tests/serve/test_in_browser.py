@@ -211,7 +211,7 @@ def test_files_are_made_of_the_curves(page: Browser, server: Server) -> None:
     )
     page.until("Object.keys(window.made).length === 4")
     table = page.look("made['text/csv']").splitlines()
-    assert table[0].startswith("repetition,t_s,flow,goodput_mbit") and len(table) == 1 + 2 * 60
+    assert table[0].startswith("repetition,t_s,flow,goodput_mbit") and len(table) == 1 + 2 * 30
     assert page.look("made['image/svg+xml']").count("<path") >= 9
     assert len(page.look("made['image/png']")) > 10_000
     assert len(page.look("made['application/x-pcapng']")) > 10_000

@@ -33,7 +33,7 @@ KNOBS = {
     "profile": "plain-100ms",
     "topology": "dumbbell",
     "duration": "10s",
-    "sample": "50ms",
+    "sample": "100ms",
     "rate": "50mbit",
     "rtt": "40ms",
     "flows": "{a: {cc: cubic}, b: {cc: bbr}}",

@@ -400,6 +400,8 @@ class Probes:
             self._thread.join()
         if self.error is not None:
             raise self.error
+        for file in self._files.values():  # readers have the samples before the checks are made
+            file.flush()
         self._nstat_at_end = self._nstat()
 
     def _sample_until_stopped(self) -> None:

@@ -2,8 +2,8 @@
 // The question: settings as ./lab try has them, flows, seed and repetitions. The address bar holds
 // it, so that a link asks it again.
 
-const OMITTED = { profile: "plain-100ms", topology: "dumbbell", sample: "50ms", duration: "10s" };
-const DEFAULTS = { profile: "plain-100ms", topology: "dumbbell", duration: "10s", sample: "50ms" };
+const OMITTED = { profile: "plain-100ms", topology: "dumbbell", sample: "100ms", duration: "10s" };
+const DEFAULTS = { profile: "plain-100ms", topology: "dumbbell", duration: "10s", sample: "100ms" };
 const RESERVED = ["flows", "seed", "repeat", "token"];
 
 // The preset is a number, below 0 after a change, and null if an address held the question.
