@@ -66,6 +66,7 @@ EPOCHS = (
     " flows start, and paths change, at their instant and not up to a millisecond after it",
     "namespaces are made before a seed's random numbers begin, and several flows' connections by"
     " events; the idle path is pinged by the run itself, after a load until its queue has drained",
+    "samplers make fewer calls, and what watches a load is woken by what happens in it alone",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy of the experiment's file in its results folder
