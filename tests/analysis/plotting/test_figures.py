@@ -2,7 +2,10 @@
 """Figures, looked into as objects: units, colours, the study's values, what is left out."""
 
 import itertools
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib.colors
@@ -25,6 +28,7 @@ from gostlab.analysis.plotting.style import (
 )
 from gostlab.analysis.stats.cells import MatrixResults, cpu_cells, to_table
 from gostlab.registry.congestion_controls import IN_LINUX
+from gostlab.registry.folders import PYTHON_PATH
 
 # Dozens of figures: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -211,3 +215,18 @@ def test_points_at_one_place_stand_in_the_order_in_which_they_were_drawn() -> No
     for cell in "dbca":
         tag_artist(ax.plot([1], [1], "o")[0], cell)
     assert [spot.keys for spot in cell_regions(figure)] == [(cell,) for cell in "dbca"]
+
+
+def test_another_matplotlib_of_the_machine_is_no_warning(tmp_path: Path) -> None:
+    """Debian's python3-matplotlib hides the three-dimensional axes of the lab's own."""
+    hiding = tmp_path / "mpl_toolkits/__init__.py"
+    hiding.parent.mkdir()
+    hiding.touch()
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), PYTHON_PATH))}
+    code = "from gostlab.analysis.plotting import style; import matplotlib.projections"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr == ""
