@@ -14,7 +14,7 @@ import pytest
 
 from gostlab.guest.probes import netlink, sampler
 from gostlab.guest.tunnel_context import Tunnel, TunnelLeg
-from tests.sandboxed import describe
+from tests.sandboxed import describe, flow
 
 BBR_ATTRIBUTE = struct.pack("=5I", 1_250_000, 0, 100, 2 * netlink.BBR_UNIT, 512)
 MARKED = netlink.TCP_INFO.pack(*(3 * (n == "marked_pkts") for n in netlink.TCP_INFO_NAMES))
@@ -105,3 +105,20 @@ def test_what_breaks_the_sampler_is_raised_when_the_load_has_ended(tmp_path: Pat
 
     with pytest.raises(OSError, match="No space left"):
         sampling.end()
+
+
+def test_hosts_that_only_receive_are_read_now_and_then() -> None:
+    """Only of iperf3's flows is it known that nothing but control data comes back."""
+    legs = [TunnelLeg("wan", f"s{n}", f"r{n}", 80 + n, flow=name) for n, name in enumerate("ab")]
+
+    def receivers(**fields: object) -> sampler.Receivers:
+        flows = [flow(name="a"), flow(name="b", **fields)]
+        return sampler.Receivers.of(describe(flows=flows), legs)
+
+    read = receivers()
+    assert read.hosts == {"r0", "r1"}
+    left_out = [bool(read.left_out(at_s)) for at_s in (0.1, 0.2, 1.05, 1.1, 1.2)]
+    assert left_out == [False, True, True, False, True]
+    assert receivers(direction="download").hosts == {"r0", "s1"}
+    assert receivers(kind="command").hosts == {"r0"}
+    assert receivers(start_s=2.0, duration_s=0.5).interval_s == 0.25
