@@ -503,6 +503,9 @@ def test_ctrl_c_keeps_what_is_enough(
     while not (tmp_path / "waiting").exists():
         assert process.poll() is None
         time.sleep(0.05)
+    while len(os.listdir(f"/proc/{process.pid}/task")) < 2:  # the thread that reads has begun
+        time.sleep(0.05)
+    time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to ping, too
     _, said = process.communicate(timeout=60)
     assert process.returncode == status, said
