@@ -45,6 +45,7 @@ function begin() {
   active = { curves: null, timer: setTimeout(() => {
     document.body.classList.add("stale");
     $("cancel").hidden = false;
+    if (!active.curves?.seenS) $("meta").textContent = "waiting for the first samples";
   }, STALE_MS) };
   document.body.classList.add("running");
   document.documentElement.dataset.state = "running";
