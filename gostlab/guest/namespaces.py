@@ -43,7 +43,7 @@ held_namespaces: dict[int | Path, int] = {}
 
 
 class EnteredNamespace(threading.local):
-    """The open file of the namespace that a thread is in; None: it has entered none yet."""
+    """Hold the open file of the namespace that a thread is in, None before it enters another."""
 
     descriptor: int | None = None
 
@@ -72,7 +72,7 @@ def entered_namespace(namespace: int | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened_namespace(namespace: int | Path) -> Iterator[int]:
-    """Open the network namespace of a process or a file, unless a thread holds it open."""
+    """Yield an open file of the network namespace of a process or a file. Raises OSError."""
     if namespace in held_namespaces:
         yield held_namespaces[namespace]
         return

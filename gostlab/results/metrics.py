@@ -741,14 +741,16 @@ def latency_of_folder(folder: Path) -> Latency | None:
         return None
 
 
-IN_ROW = b'"bottleneck"'  # in each row of a queue with this role
+BOTTLENECK_ROLE = b'"bottleneck"'  # part of each row of a queue with this role
 
 
 def queue_delay_of_folder(folder: Path, run: RunSpec) -> Spread | None:
     """Return the queueing delay at the bottleneck of a run in its folder, None without one."""
     flow_rows = (read_object(folder / "flows.json") or {}).get("flows") or []
     try:  # most rows are of other queues
-        rows = valid_rows(line for line in read_lines(folder / "queues.jsonl") if IN_ROW in line)
+        rows = valid_rows(
+            line for line in read_lines(folder / "queues.jsonl") if BOTTLENECK_ROLE in line
+        )
         return queue_delay_ms(run, flow_rows, rows)
     except BROKEN_RECORDS:
         return None

@@ -123,7 +123,7 @@ def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
 
 
 class HostCpu:
-    """What the CPUs of a process's host have been busy since this object was made.
+    """Measure how long the CPUs of a process's host have been busy since this object was made.
 
     Times are shares of all that the CPUs may be busy (a cpu_share's, if the host has one).
     """
@@ -256,9 +256,10 @@ class CounterSnapshot:
 
 @dataclass
 class Receivers:
-    """The hosts whose sockets only receive, which are read now and then: none of them has a row.
+    """Choose the samples that leave out the hosts whose sockets only receive.
 
-    Their counters and congestion controls are results, which the samples between do not change.
+    Such a host has no rows in sockets.jsonl. Its counters and congestion controls are read every
+    `interval_s` seconds, at each edge of a measured part, and at the end of the load.
     """
 
     hosts: frozenset[str]
@@ -267,14 +268,17 @@ class Receivers:
 
     @classmethod
     def of(cls, run: RunSpec, legs: Sequence[TunnelLeg]) -> Self:
-        """Find the hosts: only of iperf3's flows is it known that their receivers send no data."""
+        """Return the receiving hosts of a run's flows; only iperf3's receivers surely send no data.
+
+        legs: the TCP connections of the run's flows.
+        """
         flows = {flow.name: flow for flow in run.flows}
         hosts = {node for leg in legs for node in (leg.near, leg.far)}
         for leg in legs:
             flow = flows[leg.flow]
             sender = leg.near if SENDING_END[flow.direction] == "near" else leg.far
             hosts -= {sender} if flow.traffic.by_iperf3 else {leg.near, leg.far}
-        # each flow's sockets are seen twice
+        # Each flow's sockets are then read at least twice.
         shortest_s = min(flow.duration_s for flow in run.flows)
         return cls(frozenset(hosts), min(MAX_RECEIVERS_INTERVAL_S, shortest_s / 2))
 
@@ -311,7 +315,7 @@ class Probes:
         # measured part of the load by flow, and of all flows together ("")
         parts = {"": run.measured_s(), **{flow.name: run.measured_s(flow) for flow in run.flows}}
         self._parts = parts if run.measures_part else {}
-        self._nstat_at_end: dict[str, dict[str, int]] = {}  # until then empty
+        self._nstat_at_end: dict[str, dict[str, int]] = {}  # empty until the load ends
         self._edges = sorted({at_s for part in self._parts.values() for at_s in part if at_s > 0})
         self._counts: dict[float, CounterSnapshot] = {}  # counters by edge of a measured part
         # The run's name of a congestion control by the kernel's, if they differ.
@@ -432,7 +436,7 @@ class Probes:
             self.error = error
 
     def _sample(self, at_s: float, *, of_all: bool) -> None:
-        """Write a sample. of_all: whether its counters are a result's."""
+        """Write a sample. of_all: whether receiving hosts are read, too (`Receivers`)."""
         self._collect_closed()
         left_out = frozenset[str]() if of_all else self._receivers.left_out(at_s)
         for node in self._hosts:

@@ -121,4 +121,5 @@ def test_hosts_that_only_receive_are_read_now_and_then() -> None:
     assert left_out == [False, True, True, False, True]
     assert receivers(direction="download").hosts == {"r0", "s1"}
     assert receivers(kind="command").hosts == {"r0"}
+    assert receivers(kind="transfer", size_bytes=1_000_000).hosts == {"r0"}
     assert receivers(start_s=2.0, duration_s=0.5).interval_s == 0.25
