@@ -85,6 +85,7 @@ elif [ -f "$here/profiles/$found.tar.xz" ]; then
     rm -rf .gostlab-profile
     mkdir .gostlab-profile
     tar --extract --file="$here/profiles/$found.tar.xz" --directory=.gostlab-profile
+    if [ -f .gostlab-profile/hot ]; then mv .gostlab-profile/hot .gostlab-precompiled; fi
     # gcc looks for them by the whole path of what it compiles.
     for counts in .gostlab-profile/*; do
         mv "$counts" ".gostlab-profile/${PWD//\//#}#${counts##*/}"

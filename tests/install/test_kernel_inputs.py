@@ -126,11 +126,13 @@ def test_a_profile_is_taken_where_it_fits_version_and_compiler_alone(pretended: 
     (pretended / "net#route.gcda").write_text("counts", encoding="utf-8")
     with tarfile.open(pretended / f"kernel/profiles/{name}.tar.xz", "w:xz") as archive:
         archive.add(pretended / "net#route.gcda", "./net#route.gcda")
+        archive.add(pretended / "net#route.gcda", "./hot")
     for _ in range(2):
         assert build(pretended, "CONFIG_A=y\n").returncode == 0
         assert (pretended / "profile").read_text() == f"{name}\n"
         assert "-fprofile-use=" in (pretended / "source/called").read_text()
     (counts,) = (pretended / "source/.gostlab-profile").iterdir()
+    assert (pretended / "source/.gostlab-precompiled/hot").read_text() == "counts"
     # As gcc asks for what it compiles in this folder.
     assert counts.name.replace("#", "/") == f"{pretended}/source/net/route.gcda"
 

@@ -81,6 +81,14 @@ def test_headers_are_read_once(tree: Path) -> None:
     assert "HELD" in compiled(tree, "lib/b.c", text, "-DLOUD").stderr
 
 
+def test_a_file_that_hardly_runs_is_optimised_less(tree: Path) -> None:
+    (tree / "compiler/hot").write_text("lib/hot.c\nnet/hot.c\n", encoding="utf-8")
+    text = "#include <one.h>\nconst char *f(void) { return NAME; }\n"
+    for file, is_less in (("lib/hot.c", False), ("lib/hot.c.c", True), ("lib/cold.c", True)):
+        assert compiled(tree, file, text, "-frecord-gcc-switches").stdout == "own\n"
+        assert (b"-O1" in (tree / f"{file}.o").read_bytes()) is is_less
+
+
 def test_a_files_fault_is_told(tree: Path) -> None:
     done = compiled(tree, "lib/a.c", "#include <one.h>\nconst char *f(void) { return 1 }\n")
     assert done.returncode != 0
