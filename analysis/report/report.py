@@ -19,7 +19,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
@@ -91,23 +93,24 @@ def write_report(
     for line in lines:
         say(line)
     written = ReportFolder(out, inputs)
-    drawn: dict[str, tuple[bytes, bytes]] = {}
-    spots: dict[str, list[CellRegion]] = {}
+    drawn: dict[str, SavedFigure] = {}
     pictures_shown = [picture for chapter in chapters for picture in chapter.pictures]
     pictures = {picture.name: picture for picture in pictures_shown}
-    pictures |= {
+    narrow = {
         narrow_name(picture.name): picture.narrow for picture in pictures_shown if picture.narrow
     }
-    with figures_saved(list(pictures.values())) as saved:
+    with figures_saved(list(pictures.values()), list(narrow.values())) as saved:
         listings = run_listings(chapters)
         runs_data = encode_listings(listings)
         for chapter in chapters:
             write_tables(written, chapter)
-        for name, (svg, png, pdf, cell_spots) in zip(pictures, saved, strict=True):
-            drawn[name], spots[name] = (svg, png), cell_spots
-            written.write_bytes(f"figures/{name}.svg", svg)
-            written.write_bytes(f"figures/{name}.pdf", pdf)
-            written.write_bytes(f"figures/{name}.png", png)
+        for name, files in zip([*pictures, *narrow], saved, strict=True):
+            drawn[name] = files
+            if name in pictures:
+                written.write_bytes(f"figures/{name}.svg", files.svg)
+                written.write_bytes(f"figures/{name}.pdf", files.pdf)
+                written.write_bytes(f"figures/{name}.png", files.png)
+    spots = {name: files.spots for name, files in drawn.items()}
     html = render(chapters, listings, runs_data, figure_uris(drawn), spots)
     page = written.write_text(PAGE, html)
     written.finish(lines)
@@ -131,7 +134,17 @@ def write_tables(written: ReportFolder, chapter: Chapter) -> None:
 
 # -- figures as files
 
-SavedFigure = tuple[bytes, bytes, bytes, list[CellRegion]]  # SVG, PNG, PDF, positions of its cells
+
+@dataclass(frozen=True)
+class SavedFigure:
+    """A figure as files; one for a phone has no PDF, and a PNG only if its SVG is large."""
+
+    svg: bytes
+    png: bytes
+    pdf: bytes
+    spots: list[CellRegion]  # positions of its cells
+
+
 # Figures to draw and save; forked processes inherit them, which avoids pickling.
 FIGURES: list[ReportFigure] = []
 
@@ -143,17 +156,24 @@ def init_drawing_process(figures: Sequence[ReportFigure]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def draw_and_save(number: int) -> SavedFigure:
+def draw_and_save(number: int, *, for_phone: bool) -> SavedFigure:
+    """Draw a figure of FIGURES, and save it in the formats that a file or the page needs."""
     figure = FIGURES[number].figure
-    files = save_figure(figure, "svg"), save_figure(figure, "png"), save_figure(figure, "pdf")
-    return *files, cell_regions(figure)
+    svg = save_figure(figure, "svg")
+    # Figures below the mean never have to become bitmaps.
+    needs_png = not for_phone or len(svg) > MAX_FIGURE_BYTES / len(FIGURES)
+    png = save_figure(figure, "png") if needs_png else b""
+    pdf = b"" if for_phone else save_figure(figure, "pdf")
+    return SavedFigure(svg, png, pdf, cell_regions(figure))
 
 
 @contextmanager
-def figures_saved(figures: Sequence[ReportFigure]) -> Iterator[Iterator[SavedFigure]]:
+def figures_saved(
+    wide: Sequence[ReportFigure], narrow: Sequence[ReportFigure] = ()
+) -> Iterator[Iterator[SavedFigure]]:
     """Draw and save figures on all CPUs during the block, which gets them in their order.
 
-    Raises OSError.
+    narrow: those for a phone, which come last. Raises OSError.
     """
     import matplotlib.backends.backend_pdf
     import matplotlib.backends.backend_svg  # noqa: F401  # once, and not in each process
@@ -161,13 +181,19 @@ def figures_saved(figures: Sequence[ReportFigure]) -> Iterator[Iterator[SavedFig
     pdf_fonts.register()
     gc.freeze()  # a drawing process need not search all that this one has read for garbage
     fork = get_context("fork")
+    figures = [*wide, *narrow]
     cpus = min(
         len(os.sched_getaffinity(0)), max(1, len(figures))
     )  # all workers are forked immediately
     try:
         with ProcessPoolExecutor(cpus, fork, init_drawing_process, (figures,)) as pool:
             try:
-                yield pool.map(draw_and_save, range(len(figures)))
+                yield chain(
+                    pool.map(partial(draw_and_save, for_phone=False), range(len(wide))),
+                    pool.map(
+                        partial(draw_and_save, for_phone=True), range(len(wide), len(figures))
+                    ),
+                )
             finally:
                 pool.shutdown(cancel_futures=True)
     except BrokenProcessPool as error:
@@ -326,17 +352,17 @@ def figure_links(
     return links
 
 
-def figure_uris(drawn: Mapping[str, tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the data URI of each figure, from its (SVG, PNG).
+def figure_uris(drawn: Mapping[str, SavedFigure]) -> dict[str, str]:
+    """Return the data URI of each figure.
 
     The largest figures become bitmaps of few colours until the total size fits the page.
     """
-    uris = {name: svg_uri(svg) for name, (svg, _) in drawn.items()}
+    uris = {name: svg_uri(files.svg) for name, files in drawn.items()}
     total = sum(map(len, uris.values()))
     for name in sorted(uris, key=lambda name: -len(uris[name])):
         if total <= MAX_FIGURE_BYTES:
             break
-        bitmap = bitmap_uri(drawn[name][1])
+        bitmap = bitmap_uri(drawn[name].png) if drawn[name].png else uris[name]
         if len(bitmap) < len(uris[name]):
             total -= len(uris[name]) - len(bitmap)
             uris[name] = bitmap

@@ -38,11 +38,13 @@ def sketch(figure: Figure, kind: str) -> bytes:
 
 
 @contextmanager
-def saved_here(figures: Sequence[ReportFigure]) -> Iterator[Iterator[report.SavedFigure]]:
+def saved_here(
+    wide: Sequence[ReportFigure], narrow: Sequence[ReportFigure]
+) -> Iterator[Iterator[report.SavedFigure]]:
     """In this process: for a sketch no other is forked, with all that the tests have read."""
     yield (
-        (sketch(each, "svg"), sketch(each, "png"), b"", cell_regions(each))
-        for each in (picture.figure for picture in figures)
+        report.SavedFigure(sketch(each, "svg"), sketch(each, "png"), b"", cell_regions(each))
+        for each in (picture.figure for picture in [*wide, *narrow])
     )
 
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from gostlab.analysis.plotting.plot_registry import ReportFigure
 from gostlab.analysis.plotting.style import in_report_style, new_figure
+from gostlab.analysis.report import report
 from gostlab.analysis.report.report import figures_saved
 
 
@@ -22,7 +23,7 @@ def test_a_figure_is_drawn_in_another_process() -> None:
     with figures_saved(
         [ReportFigure(plot_with_process), ReportFigure(plot_with_process())]
     ) as saved:
-        drawn, given = (svg for svg, *_ in saved)
+        drawn, given = (files.svg for files in saved)
     here = f'id="drawn-by-{os.getpid()}"'.encode()
     assert here in given
     assert here not in drawn and b'id="drawn-by-' in drawn
@@ -31,6 +32,21 @@ def test_a_figure_is_drawn_in_another_process() -> None:
 def test_a_figure_is_drawn_once() -> None:
     picture = ReportFigure(plot_with_process)
     assert picture.figure is picture.figure
+
+
+def test_a_figure_for_a_phone_has_no_other_files_unless_it_is_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with figures_saved(
+        [ReportFigure(plot_with_process)], [ReportFigure(plot_with_process)]
+    ) as saved:
+        wide, narrow = saved
+    assert wide.svg and wide.png.startswith(b"\x89PNG") and wide.pdf.startswith(b"%PDF")
+    assert narrow.svg and not narrow.png and not narrow.pdf
+    monkeypatch.setattr(report, "MAX_FIGURE_BYTES", 1)
+    with figures_saved([], [ReportFigure(plot_with_process)]) as saved:
+        (large,) = saved
+    assert large.png and not large.pdf
 
 
 def fail_to_plot() -> Figure:

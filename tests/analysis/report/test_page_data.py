@@ -26,7 +26,14 @@ from gostlab.analysis.load.series import TimeSeries
 from gostlab.analysis.load.study import Study
 from gostlab.analysis.plotting.style import new_figure, save_figure
 from gostlab.analysis.report import page_data, report
-from gostlab.analysis.report.report import figure_uris, minify_svg, svg_uri, write_report, write_run
+from gostlab.analysis.report.report import (
+    SavedFigure,
+    figure_uris,
+    minify_svg,
+    svg_uri,
+    write_report,
+    write_run,
+)
 from gostlab.cli.main import main
 from gostlab.errors import BadInput
 from gostlab.results import read_series
@@ -129,7 +136,7 @@ def test_the_heaviest_figures_are_bitmaps_where_all_would_be_too_much(
     figure, _ = new_figure(2.0)
     png = save_figure(figure, "png")
     svgs = {"small": b"<svg>1</svg>", "large": b"<svg>" + b"1" * 200_000 + b"</svg>"}
-    drawn = {name: (svg, png) for name, svg in svgs.items()}
+    drawn = {name: SavedFigure(svg, png, b"", []) for name, svg in svgs.items()}
     assert all(uri.startswith("data:image/svg") for uri in figure_uris(drawn).values())
     monkeypatch.setattr(report, "MAX_FIGURE_BYTES", 100_000)
     found = figure_uris(drawn)
