@@ -79,6 +79,21 @@ def test_a_report_is_made_again_after(
     assert not is_made(results, tmp_path / "out")
 
 
+def test_a_report_is_left_when_something_is_written_beside_the_labs_files(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout, packages = tmp_path / "checkout", tmp_path / "packages"
+    for folder in (checkout, packages):
+        folder.mkdir()
+        monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(report_folder, "ROOT", checkout)
+    report(results, out=tmp_path / "out")
+    (checkout / "results").mkdir()
+    assert not is_made(results, tmp_path / "out")
+    (packages / "installed").mkdir()
+    assert is_made(results, tmp_path / "out")
+
+
 def test_a_report_is_made_again_by_another_lab(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
