@@ -27,6 +27,7 @@ from gostlab.registry.folders import (
     MACHINES,
     MEASUREMENTS,
     PROFILES,
+    ROOT,
     TOPOLOGY_FILE,
     own_cc_folder,
     own_kernels_folder,
@@ -145,7 +146,9 @@ def states_of_inputs(
             continue
     own_kernels = sorted(own_kernels_folder().glob("*/"))
     settings = [folder / "matplotlibrc" for folder in (Path(), matplotlib_folder())]
-    for path in (*map(Path, sys.path), *own_kernels, *settings):
+    # A checkout's own folder changes with what is written beside the lab's files, as results are.
+    packages = [path for path in map(Path, sys.path) if path.resolve() != ROOT]
+    for path in (*packages, *own_kernels, *settings):
         if path.exists():
             yield str(path), path.stat()
 
