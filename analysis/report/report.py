@@ -20,8 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import chain
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
@@ -135,9 +134,13 @@ def write_tables(written: ReportFolder, chapter: Chapter) -> None:
 # -- figures as files
 
 
+FILE_FORMATS: Sequence[str] = ("svg", "png", "pdf")
+PAGE_FORMATS: Sequence[str] = ("svg",)
+
+
 @dataclass(frozen=True)
 class SavedFigure:
-    """A figure as files; one for a phone has no PDF, and a PNG only if its SVG is large."""
+    """Hold a figure in the formats that it is saved in; the others are empty."""
 
     svg: bytes
     png: bytes
@@ -156,15 +159,19 @@ def init_drawing_process(figures: Sequence[ReportFigure]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def draw_and_save(number: int, *, for_phone: bool) -> SavedFigure:
-    """Draw a figure of FIGURES, and save it in the formats that a file or the page needs."""
+def draw_and_save(number: int, formats: Sequence[str]) -> SavedFigure:
+    """Draw a figure of FIGURES, and save it in some formats.
+
+    A large figure is saved as a PNG, too, which the page may need in its place (figure_uris).
+    """
     figure = FIGURES[number].figure
-    svg = save_figure(figure, "svg")
-    # Figures below the mean never have to become bitmaps.
-    needs_png = not for_phone or len(svg) > MAX_FIGURE_BYTES / len(FIGURES)
-    png = save_figure(figure, "png") if needs_png else b""
-    pdf = b"" if for_phone else save_figure(figure, "pdf")
-    return SavedFigure(svg, png, pdf, cell_regions(figure))
+    saved = {kind: save_figure(figure, kind) for kind in formats}
+    # A page whose figures are all below this mean is small enough.
+    if "png" not in saved and len(saved["svg"]) > MAX_FIGURE_BYTES / len(FIGURES):
+        saved["png"] = save_figure(figure, "png")
+    return SavedFigure(
+        saved["svg"], saved.get("png", b""), saved.get("pdf", b""), cell_regions(figure)
+    )
 
 
 @contextmanager
@@ -173,7 +180,8 @@ def figures_saved(
 ) -> Iterator[Iterator[SavedFigure]]:
     """Draw and save figures on all CPUs during the block, which gets them in their order.
 
-    narrow: those for a phone, which come last. Raises OSError.
+    wide: figures that become files. narrow: figures for a phone, which only the page shows; they
+    come last. Raises OSError.
     """
     import matplotlib.backends.backend_pdf
     import matplotlib.backends.backend_svg  # noqa: F401  # once, and not in each process
@@ -182,18 +190,14 @@ def figures_saved(
     gc.freeze()  # a drawing process need not search all that this one has read for garbage
     fork = get_context("fork")
     figures = [*wide, *narrow]
+    formats = [FILE_FORMATS] * len(wide) + [PAGE_FORMATS] * len(narrow)
     cpus = min(
         len(os.sched_getaffinity(0)), max(1, len(figures))
     )  # all workers are forked immediately
     try:
         with ProcessPoolExecutor(cpus, fork, init_drawing_process, (figures,)) as pool:
             try:
-                yield chain(
-                    pool.map(partial(draw_and_save, for_phone=False), range(len(wide))),
-                    pool.map(
-                        partial(draw_and_save, for_phone=True), range(len(wide), len(figures))
-                    ),
-                )
+                yield pool.map(draw_and_save, range(len(figures)), formats)
             finally:
                 pool.shutdown(cancel_futures=True)
     except BrokenProcessPool as error:
@@ -355,7 +359,8 @@ def figure_links(
 def figure_uris(drawn: Mapping[str, SavedFigure]) -> dict[str, str]:
     """Return the data URI of each figure.
 
-    The largest figures become bitmaps of few colours until the total size fits the page.
+    The largest figures that have a PNG become bitmaps of few colours until the total size fits the
+    page.
     """
     uris = {name: svg_uri(files.svg) for name, files in drawn.items()}
     total = sum(map(len, uris.values()))
