@@ -15,7 +15,6 @@ import hashlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -267,20 +266,13 @@ def run_step(argv: Sequence[str | Path], label: str, *, reads: Path, writes: Pat
         except subprocess.TimeoutExpired:
             raise CompileError(f"{label}: {argv[0]} did not end within {LIMIT_S} s") from None
         finally:  # also on a signal: end all processes of the group
-            end_group(process)
+            locate.end_group(process)
         output.seek(0)
         lines = output.read(MAX_OUTPUT_BYTES).decode("utf-8", "replace").splitlines()
     messages = compiler_messages(lines, label)
     if status != 0:
         raise CompileError("\n".join(messages) or f"{label}: {argv[0]} ended with {status}")
     return messages
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a process group, given its leader."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def compiler_messages(lines: Sequence[str], label: str) -> list[str]:

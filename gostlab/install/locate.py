@@ -677,9 +677,16 @@ def read_output(argv: list[str | Path], timeout_s: float = 60.0) -> str:
         try:
             return process.communicate(timeout=timeout_s)[0].decode(errors="replace")
         except BaseException:  # at the limit, or on a signal
-            os.killpg(process.pid, signal.SIGKILL)
+            end_group(process)
             raise
     return ""
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a process group, given its leader, which may have ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def hash_of_files(folder: Path, files: Iterable[Path]) -> str:

@@ -4,6 +4,7 @@
 import hashlib
 import os
 import pwd
+import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -247,3 +248,12 @@ def test_a_digest_of_a_file_that_has_just_changed_is_not_cached(tmp_path: Path) 
     file.write_bytes(b"one")
     locate.file_sha256(file)
     assert not [key for key in locate._SHA256_BY_STAT if key[0] == str(file)]
+
+
+def test_an_interrupt_stays_one_though_the_program_asked_has_ended() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):  # Python waits for the program's end meanwhile
+            locate.read_output(["sh", "-c", "sleep 0.1; kill -INT $PPID"])
+    finally:
+        signal.signal(signal.SIGINT, before)
