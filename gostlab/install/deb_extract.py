@@ -22,6 +22,7 @@ from gostlab.registry.tunnels import tunnel_kinds
 
 MERGED = ("bin", "sbin", "lib", "lib64")  # symbolic links into usr
 LOADER = "ld-linux-*.so.*"
+TO_END_A_THREAD = "libgcc_s.so.1"  # for pthread_exit(3) and pthread_cancel(3)
 # Folders of libraries and programs in Debian's packages (newer ones have only usr/).
 LIBRARY_FOLDERS = ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib", "usr/lib")
 PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
@@ -132,10 +133,9 @@ def save_programs(
             path.name: folder_sha256(finished, path) for path in sorted(finished.glob("bin/*"))
         }
         for program in sorted(finished.glob("bin/*")):
-            set_loader(program, finished / "lib", folder / "lib", "$ORIGIN/../lib", log)
-        write_json(
-            finished / "package.json", {"package": package, "version": version, "sha256": digests}
-        )
+            set_loader(program, finished / "lib", folder / "lib", log)
+        record = {"package": package, "version": version, "linking": locate.LINKING}
+        write_json(finished / "package.json", {**record, "sha256": digests})
 
 
 def is_program(path: Path) -> bool:
@@ -146,19 +146,29 @@ def is_program(path: Path) -> bool:
         return file.read(4) == locate.ELF
 
 
-def needed_libraries(programs: Sequence[Path], libraries: dict[str, Path]) -> list[str]:
-    """Return the loader and the libraries that programs need, directly or indirectly."""
-    wanted, pending = set(), list(programs)
+def needed_libraries(
+    programs: Sequence[Path],
+    libraries: dict[str, Path],
+    patchelf: Sequence[str | Path] = ("patchelf",),
+) -> list[str]:
+    """Return the loader and the libraries that programs need, directly or indirectly.
+
+    That which libc opens to end a thread is one of them.
+    """
+    wanted = {TO_END_A_THREAD} & libraries.keys()
+    pending = [*programs, *(libraries[name] for name in wanted)]
     while pending:
-        binary = pending.pop()
-        process = subprocess.run(
-            ["patchelf", "--print-needed", binary], capture_output=True, text=True
-        )
-        for name in process.stdout.split():
+        for name in named_libraries(pending.pop(), patchelf):
             if name in libraries and name not in wanted:
                 wanted.add(name)
                 pending.append(libraries[name])
     return sorted(wanted | {name for name in libraries if re.match(r"ld-linux-.*\.so", name)})
+
+
+def named_libraries(binary: Path, patchelf: Sequence[str | Path]) -> list[str]:
+    """Return the libraries that a program or library names itself (ELF's DT_NEEDED)."""
+    process = subprocess.run([*patchelf, "--print-needed", binary], capture_output=True, text=True)
+    return process.stdout.split()
 
 
 def shared_libraries(contents: Path) -> Iterator[Path]:
@@ -169,16 +179,38 @@ def shared_libraries(contents: Path) -> Iterator[Path]:
                 yield path
 
 
-def set_loader(program: Path, unpacked: Path, folder: Path, search: str, log: Path) -> None:
-    """Set a program's loader and its library search path, relative to its own folder.
+def set_loader(
+    program: Path,
+    unpacked: Path,
+    folder: Path,
+    log: Path,
+    patchelf: Sequence[str | Path] = ("patchelf",),
+) -> None:
+    """Set a program's loader and libraries by their paths.
+
+    Before any folder's library the loader looks for one made for this CPU's level (ld.so(8),
+    glibc-hwcaps): on a CPU with AVX-512 a program that searches makes two system calls more, which
+    take virtual time. A library that the program names by its path is not searched for. The search
+    path remains for libraries that are opened later.
 
     The libraries are in `unpacked` now and in `folder` later. Raises SetupError.
     """
+    libraries = {path.name: path for path in unpacked.iterdir()}
     loader = next(unpacked.glob(LOADER)).name
-    options: list[str | Path] = ["--set-interpreter", folder / loader]
+    named = named_libraries(program, patchelf)
+    replaced: list[str | Path] = []
+    added: list[str | Path] = []
+    for name in needed_libraries([program], libraries, patchelf):
+        if name in named:
+            replaced += ["--replace-needed", name, folder / name]
+        elif name != loader:
+            added += ["--add-needed", folder / name]
     # An RPATH, unlike a RUNPATH, is also used for the libraries that libraries need.
-    options += ["--force-rpath", "--set-rpath", search]
-    run_logged(["patchelf", *options, program], log)
+    search: list[str | Path] = ["--force-rpath", "--set-rpath", folder]
+    # patchelf 0.14 makes wrong names of several changes at once.
+    for options in (["--set-interpreter", folder / loader], search, replaced, added):
+        if options:
+            run_logged([*patchelf, *options, program], log)
 
 
 def folder_sha256(folder: Path, program: Path | None = None) -> str:
@@ -226,10 +258,10 @@ def unpack_iperf3(bench: InstallContext, kind: Iperf3Kind) -> str:
         contents = packages / "contents"
         unpack(files, contents, log)
         sha256 = save_iperf3(contents, finished)
-        set_loader(finished / "iperf3", finished / "lib", folder / "lib", "$ORIGIN/lib", log)
+        set_loader(finished / "iperf3", finished / "lib", folder / "lib", log)
         names = sorted(file.name for file in files)
-        record = {"version": candidate.version, "packages": names, "sha256": sha256}
-        write_json(finished / "iperf3.json", record)
+        record = {"version": candidate.version, "linking": locate.LINKING}
+        write_json(finished / "iperf3.json", {**record, "packages": names, "sha256": sha256})
     shutil.rmtree(packages)
     if locate.find_own_iperf3(kind.version, bench.cache) is None:
         shutil.rmtree(folder)

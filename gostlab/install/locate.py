@@ -52,6 +52,7 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OLDEST_KERNEL = (6, 16)  # the first version whose User-Mode Linux has seccomp=on
 HEADERS = "headers.tar.xz"  # archive beside a kernel, with which its modules are compiled
 OLDEST_IPROUTE2 = (6, 6)  # the first version whose tc sets netem's seed
+LINKING = "by path"  # how unpacked programs name their libraries; others are unpacked anew
 RACY_S = 2.0  # a file that changed less than this ago may change without a trace in its stat(2)
 # Digests of files by path, device, inode, size, and times of modification and change.
 _SHA256_BY_STAT: dict[tuple[str | int, ...], str] = {}
@@ -290,6 +291,8 @@ def find_programs(cache: Path | None = None) -> dict[str, OwnProgram]:
     programs: dict[str, OwnProgram] = {}
     for record in sorted(versions_of("programs", "*/*/package.json", cache)):
         values = read_json(record) or {}
+        if values.get("linking") != LINKING:
+            continue
         for name, sha256 in values.get("sha256", {}).items():
             programs[name] = OwnProgram(record.parent / "bin" / name, values["version"], sha256)
     return programs
@@ -453,7 +456,8 @@ def find_iperf3s(cache: Path | None = None) -> dict[str, OwnProgram]:
             with contextlib.suppress(OSError, ValueError, KeyError):
                 values = json.loads((folder / version / "iperf3.json").read_text(encoding="utf-8"))
                 path = str(folder / version / "iperf3")
-                programs.setdefault(version, OwnProgram.from_json({**values, "path": path}))
+                if values["linking"] == LINKING:
+                    programs.setdefault(version, OwnProgram.from_json({**values, "path": path}))
     return programs
 
 

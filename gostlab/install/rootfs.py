@@ -48,7 +48,7 @@ PACKED = BROUGHT / "root.tar.xz"  # part of a package from `make wheel`
 LOCK = Path(__file__).with_name("root.lock")
 # It mounts the lab and continues with the lab's init.
 FIRST = Path(__file__).parents[1] / "sandbox" / "guest_stage0.py"
-RECIPE = 3  # incremented if the same packages make another root
+RECIPE = 5  # incremented if the same packages make another root
 MACHINE = "x86_64"
 BYTES = 500_000_000  # disk space for packages and tree during the build
 UNPACKED_BYTES = 200_000_000
@@ -462,16 +462,8 @@ def save_iperf3s(
                 target = folder / "doc" / path.parent.name
                 target.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
-        inside = f"/{folder.relative_to(tree)}/lib"
-        loader = next((folder / "lib").glob("ld-linux-*.so.*")).name
-        options = [
-            "--set-interpreter",
-            f"{inside}/{loader}",
-            "--force-rpath",
-            "--set-rpath",
-            inside,
-        ]
-        run_logged([*patchelf, *options, folder / "iperf3"], log)
+        inside = Path("/", folder.relative_to(tree), "lib")
+        deb_extract.set_loader(folder / "iperf3", folder / "lib", inside, log, patchelf)
         records[folder.name] = {
             "path": f"/{folder.relative_to(tree)}/iperf3",
             "version": one.version,

@@ -67,6 +67,7 @@ EPOCHS = (
     "namespaces are made before a seed's random numbers begin, and several flows' connections by"
     " events; the idle path is pinged by the run itself, after a load until its queue has drained",
     "samplers make fewer calls, and what watches a load is woken by what happens in it alone",
+    "a host's CPU has no say in how programs find their libraries",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy of the experiment's file in its results folder

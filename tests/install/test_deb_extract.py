@@ -2,6 +2,8 @@
 """The tunnels' programs: the machine's first, else the lab's own, and never half of one."""
 
 import json
+import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ def unpack(cache: Path, package: str, version: str, *names: str) -> Path:
     folder = cache / "programs" / package / version
     for name in names:
         program(folder / "bin" / name, f"{name} 1.2.3")
-    record = {"package": package, "version": version, "sha256": dict.fromkeys(names, "01")}
+    digests = dict.fromkeys(names, "01")
+    record = {"version": version, "linking": locate.LINKING, "sha256": digests}
     (folder / "package.json").write_text(json.dumps(record), encoding="utf-8")
     return folder
 
@@ -94,3 +97,31 @@ def test_a_script_is_no_program(tmp_path: Path) -> None:
     assert not deb_extract.is_program(tmp_path / "script")
     assert not deb_extract.is_program(tmp_path / "link")
     assert deb_extract.is_program(Path("/bin/sh").resolve())
+
+
+def test_what_was_unpacked_otherwise_is_not_there(bench: InstallContext) -> None:
+    record = unpack(bench.cache, "wireguard-tools", "1.0-1", "wg") / "package.json"
+    record.write_text(json.dumps({"version": "1.0-1", "sha256": {"wg": "01"}}), encoding="utf-8")
+
+    assert locate.find_programs(bench.cache) == {}
+
+
+@pytest.mark.skipif(not shutil.which("patchelf"), reason="patchelf is missing")
+def test_a_program_finds_its_libraries_without_a_look_at_the_cpu(tmp_path: Path) -> None:
+    """The loader would search one folder more where the CPU has AVX-512."""
+    source, lib = Path(shutil.which("ls") or ""), tmp_path / "lib"
+    lib.mkdir()
+    loaded = subprocess.run(["ldd", source], capture_output=True, text=True, check=True).stdout
+    for path in re.findall(r"/\S+(?= \()", loaded):
+        shutil.copy(path, lib)
+    copy = Path(shutil.copy(source, tmp_path / "ls"))
+    libraries = sorted(path.name for path in lib.iterdir())
+
+    deb_extract.set_loader(copy, lib, lib, tmp_path / "log")
+
+    environ = {"LD_DEBUG": "libs", "PATH": "/nowhere"}
+    done = subprocess.run([copy, lib], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == libraries
+    assert str(lib / "libc.so.6") in done.stderr
+    assert "glibc-hwcaps" not in done.stderr
+    assert "search path" not in done.stderr

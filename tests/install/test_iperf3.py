@@ -17,7 +17,8 @@ def unpacked(cache: Path, version: str, says: str) -> None:
     """An iperf3 where the set-up puts it."""
     folder = cache / "iperf3" / version
     program(folder / "iperf3", says)
-    (folder / "iperf3.json").write_text(json.dumps({"version": f"{version}-1", "sha256": "01"}))
+    record = {"version": f"{version}-1", "linking": locate.LINKING, "sha256": "01"}
+    (folder / "iperf3.json").write_text(json.dumps(record))
 
 
 @pytest.mark.parametrize(

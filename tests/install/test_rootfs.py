@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.install import apt, locate, rootfs
+from gostlab.install import apt, deb_extract, locate, rootfs
 from gostlab.install.apt import PackageCandidate
 from gostlab.install.build_env import HashMismatch, InstallContext, SetupError
 from gostlab.install.rootfs import PinnedPackage
@@ -165,3 +165,18 @@ def test_what_it_says_of_itself_is_so(made: rootfs.GuestRoot) -> None:
         path.stat().st_mode & 0o7777 for path in made.tree.rglob("*") if not path.is_symlink()
     ]
     assert set(rights) <= {0o755, 0o644, 0o555, 0o444}
+
+
+@pytest.mark.skipif(not shutil.which("patchelf"), reason="patchelf is missing")
+@pytest.mark.parametrize("version", ["3.18", "3.12", "3.9"])
+def test_its_iperf3s_name_their_libraries_by_path(made: rootfs.GuestRoot, version: str) -> None:
+    """So no look for the CPU's variant of a library takes virtual time."""
+    lib = made.tree / "usr/lib/gostlab/iperf3" / version / "lib"
+
+    named = deb_extract.named_libraries(lib.parent / "iperf3", ["patchelf"])
+
+    assert {Path(name).parent for name in named} == {Path("/", lib.relative_to(made.tree))}
+    names = {Path(name).name for name in named}
+    libraries = {path.name: path for path in lib.iterdir()}
+    needed = deb_extract.needed_libraries([libraries[name] for name in names], libraries)
+    assert {*needed} - names == {path.name for path in lib.glob(deb_extract.LOADER)}
