@@ -153,7 +153,7 @@ def needed_libraries(
 ) -> list[str]:
     """Return the loader and the libraries that programs need, directly or indirectly.
 
-    That which libc opens to end a thread is one of them.
+    The library that libc opens to end a thread is one of them. Raises SetupError.
     """
     wanted = {TO_END_A_THREAD} & libraries.keys()
     pending = [*programs, *(libraries[name] for name in wanted)]
@@ -166,8 +166,13 @@ def needed_libraries(
 
 
 def named_libraries(binary: Path, patchelf: Sequence[str | Path]) -> list[str]:
-    """Return the libraries that a program or library names itself (ELF's DT_NEEDED)."""
+    """Return the libraries that a program or library names itself (ELF's DT_NEEDED).
+
+    Raises SetupError if the file cannot be read as an ELF file that names any.
+    """
     process = subprocess.run([*patchelf, "--print-needed", binary], capture_output=True, text=True)
+    if process.returncode != 0:
+        raise SetupError(f"{binary}: patchelf: {process.stderr.strip() or process.returncode}")
     return process.stdout.split()
 
 

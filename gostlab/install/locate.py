@@ -456,7 +456,7 @@ def find_iperf3s(cache: Path | None = None) -> dict[str, OwnProgram]:
             with contextlib.suppress(OSError, ValueError, KeyError):
                 values = json.loads((folder / version / "iperf3.json").read_text(encoding="utf-8"))
                 path = str(folder / version / "iperf3")
-                if values["linking"] == LINKING:
+                if values.get("linking") == LINKING:
                     programs.setdefault(version, OwnProgram.from_json({**values, "path": path}))
     return programs
 

@@ -12,7 +12,7 @@ import pytest
 
 from gostlab.install import apt as archive
 from gostlab.install import deb_extract, locate
-from gostlab.install.build_env import InstallContext
+from gostlab.install.build_env import InstallContext, SetupError
 from gostlab.registry.tunnels import tunnel_kind
 from tests.install.programs import program
 
@@ -97,6 +97,14 @@ def test_a_script_is_no_program(tmp_path: Path) -> None:
     assert not deb_extract.is_program(tmp_path / "script")
     assert not deb_extract.is_program(tmp_path / "link")
     assert deb_extract.is_program(Path("/bin/sh").resolve())
+
+
+@pytest.mark.skipif(not shutil.which("patchelf"), reason="patchelf is missing")
+def test_a_file_whose_libraries_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "damaged").write_bytes(locate.ELF + bytes(100))
+
+    with pytest.raises(SetupError, match="damaged: patchelf: "):
+        deb_extract.needed_libraries([tmp_path / "damaged"], {})
 
 
 def test_what_was_unpacked_otherwise_is_not_there(bench: InstallContext) -> None:
